@@ -162,7 +162,7 @@ test-peers: ## Holds our crates against deny.toml, and what is kept, exchanged a
 	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api require_tests cargo test --locked --package reweave-coordinator --test strangers -- --ignored
 	stage build     $(PROGRAMS)
 	stage launchers require_tests cargo test --locked --workspace $(IN_LAB) --test launchers
-	stage foretold  require_tests cargo test --locked --workspace $(IN_LAB) --test foretold -- --nocapture
+	stage predictions require_tests cargo test --locked --workspace $(IN_LAB) --test prediction_accuracy -- --nocapture
 	finish
 
 bench: ## Measures on this machine what the planner's parts and the agent take, beside what is asked of them.

@@ -1,5 +1,5 @@
-//! Circuits of an optical switch, moved while sessions cross them, by hand and by plans that a cluster
-//! carries out: what the driver reads, does and refuses, and what the sessions notice.
+//! Circuits of an optical switch that move while sessions cross them, by hand and by plans: what the driver reads,
+//! does and refuses, and that no session loses a packet.
 
 #[path = "circuits/alone.rs"]
 mod alone;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         alone::tests(),
         suited::tests(),
     ];
-    // Sessions are measured, so none may have another test beside it.
+    // Sessions are measured, so the tests run one after the other.
     let arguments = Arguments {
         test_threads: Some(1),
         ..Arguments::from_args()

@@ -13,25 +13,25 @@ import sys
 port, lines, reader = sys.argv[1:]
 
 
-def spans(told):
-    for resource in told["resourceSpans"]:
+def spans(exported):
+    for resource in exported["resourceSpans"]:
         for scope in resource["scopeSpans"]:
             yield from scope["spans"]
 
 
-def read_plain(told):
-    return list(spans(told))
+def read_plain(exported):
+    return list(spans(exported))
 
 
-def read_published(told):
+def read_published(exported):
     from google.protobuf.json_format import MessageToDict, Parse
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     # OTLP writes identifiers in hexadecimal, where other messages in JSON have base64.
-    for span in spans(told):
+    for span in spans(exported):
         for key in NUMBERS & span.keys():
             span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
-    read = list(spans(MessageToDict(Parse(json.dumps(told), ExportTraceServiceRequest()))))
+    read = list(spans(MessageToDict(Parse(json.dumps(exported), ExportTraceServiceRequest()))))
     for span in read:
         for key in NUMBERS & span.keys():
             span[key] = base64.b64decode(span[key]).hex()

@@ -81,10 +81,10 @@ impl Collector {
 }
 
 fn read(line: &str) -> Trace {
-    let told: Value = serde_json::from_str(line).expect("it writes JSON");
-    assert_eq!(told["path"], "/v1/traces", "{told:#}");
-    assert_eq!(told["type"], "application/json", "{told:#}");
-    let spans: Vec<Span> = serde_json::from_value(told["spans"].clone()).expect("spans");
+    let answer: Value = serde_json::from_str(line).expect("it writes JSON");
+    assert_eq!(answer["path"], "/v1/traces", "{answer:#}");
+    assert_eq!(answer["type"], "application/json", "{answer:#}");
+    let spans: Vec<Span> = serde_json::from_value(answer["spans"].clone()).expect("spans");
     let by_number: BTreeMap<_, _> = spans.iter().map(|span| (&*span.span_id, span)).collect();
     assert_eq!(by_number.len(), spans.len(), "numbers are given once");
     let above = |span: &Span| {
@@ -116,10 +116,12 @@ impl Span {
 
 impl Trace {
     pub(crate) fn outline(&self) -> Vec<String> {
-        let below = |told: &SpanSummary| told.below.clone().unwrap_or_else(|| "-".to_owned());
+        let below = |span_summary: &SpanSummary| {
+            span_summary.below.clone().unwrap_or_else(|| "-".to_owned())
+        };
         let spans = self.0.iter();
         spans
-            .map(|told| format!("{} < {}", told.name, below(told)))
+            .map(|span_summary| format!("{} < {}", span_summary.name, below(span_summary)))
             .collect()
     }
 
@@ -130,8 +132,15 @@ impl Trace {
 
     /// Whether there is a span of this name, below one whose name begins so.
     pub(crate) fn has(&self, name: &str, below: &str) -> bool {
-        let is_below =
-            |told: &&SpanSummary| told.below.as_ref().is_some_and(|it| it.starts_with(below));
-        self.0.iter().filter(is_below).any(|told| told.name == name)
+        let is_below = |span_summary: &&SpanSummary| {
+            span_summary
+                .below
+                .as_ref()
+                .is_some_and(|it| it.starts_with(below))
+        };
+        self.0
+            .iter()
+            .filter(is_below)
+            .any(|span_summary| span_summary.name == name)
     }
 }

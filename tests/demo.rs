@@ -84,9 +84,9 @@ impl Drop for Terminal {
 
 fn stays_until_ctrl_c() {
     let mut terminal = Terminal::open();
-    let told = terminal.until("Ctrl-C ends it.");
-    let (_, link) = told.split_once("http://").expect(&told);
-    let (place, token) = link.split_once("/#token=").expect(&told);
+    let output = terminal.until("Ctrl-C ends it.");
+    let (_, link) = output.split_once("http://").expect(&output);
+    let (place, token) = link.split_once("/#token=").expect(&output);
     let token: String = token.chars().take_while(char::is_ascii_graphic).collect();
     let place: SocketAddr = place.parse().expect("an address");
     let page = ask(place, "/", &token);
@@ -101,11 +101,11 @@ fn stays_until_ctrl_c() {
 
     terminal.press(CTRL_C_BYTE);
     let rest = terminal.until("what it never says");
-    let told = told + &rest;
+    let output = output + &rest;
     let ended = terminal.script.wait().expect("it was started");
-    assert!(ended.success(), "{ended}: {told}");
+    assert!(ended.success(), "{ended}: {output}");
     for words in ["Finding", "Kept", "Result", "2 of 2 kept, 0 resets"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(output.contains(words), "{words}: {output}");
     }
     assert!(TcpStream::connect(place).is_err(), "the page is gone");
     nothing_is_left(terminal.home.path());

@@ -63,7 +63,7 @@ fn written(path: &Path, content: &str) {
 }
 
 /// What a program says when all is well; anything else ends the test.
-fn told_by(command: &mut Command) -> String {
+fn output_of(command: &mut Command) -> String {
     let output = command.output().expect("it starts");
     let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (words(&output.stdout), words(&output.stderr));

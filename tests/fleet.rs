@@ -100,7 +100,7 @@ fn fleet_deploys_upgrades_and_uninstalls() {
     let _by_hand = fleet.agents_by_hand();
     let job = fleet.job_in_two_flows_apart();
     let first = fleet.release_in_use("leaf0");
-    a_trial_run_tells_what_would_change(&fleet, &first);
+    trial_run_shows_changes(&fleet, &first);
     another_release_comes_one_machine_at_a_time(&fleet, &first);
     a_release_that_does_not_start_is_taken_back(&fleet);
     fleet.play("rollback.yml", &[]).succeeds();
@@ -130,7 +130,7 @@ fn nccl_finds_its_plugin(fleet: &Fleet) {
 }
 
 /// Line by line, on machines that have it all; and they keep what they have.
-fn a_trial_run_tells_what_would_change(fleet: &Fleet, first: &str) {
+fn trial_run_shows_changes(fleet: &Fleet, first: &str) {
     fleet.offer(Release::Second);
     let settings = r#"{"reweave_settings": {"policy": {"least_gain": 0.25}}}"#;
     let processes = fleet.coordinators_processes();

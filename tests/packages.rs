@@ -96,17 +96,21 @@ fn lintian_finds_no_problem() {
 fn package_licences_cover_every_crate() {
     for path in built() {
         let package = Package::unpacked(&path);
-        let told = package.told();
+        let report = package.entries();
         let linked = package.linked();
         // Some dozens of them in each; without any, nothing would be held against the list.
         assert!(linked.len() > 10, "{}: {linked:?}", path.display());
         for krate in linked {
-            let entry = told.get(&krate);
+            let entry = report.get(&krate);
             let entry = entry.unwrap_or_else(|| panic!("{}: no {krate}", path.display()));
             assert!(!entry.licence.is_empty(), "{krate} has no licence");
         }
-        let texts: usize = told.values().map(|entry| entry.texts).sum();
-        assert!(texts > told.len() / 2, "{texts} texts of {}", told.len());
+        let texts: usize = report.values().map(|entry| entry.texts).sum();
+        assert!(
+            texts > report.len() / 2,
+            "{texts} texts of {}",
+            report.len()
+        );
     }
 }
 

@@ -1,6 +1,6 @@
-//! Three coordinators as processes in networks of their own, and what may befall them: cut lines, lost packets,
-//! processes that stand still, disks that fail, clocks that are wrong. Meanwhile operators decide things. What was
-//! acknowledged is there afterwards, and was seen by every client that asked.
+//! Three coordinators as processes in network namespaces of their own, under faults: cut links, packet loss, paused
+//! processes, failing disks, wrong clocks. Operators make decisions meanwhile. Every acknowledged decision must
+//! survive, and every client that asks later must see it.
 
 #[path = "quorum/clocks.rs"]
 mod clocks;
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         clocks::tests(),
         served::tests(),
     ];
-    // Each keeps the machine busy by itself.
+    // Each test keeps the machine busy, so they run one after the other.
     let arguments = Arguments {
         test_threads: Some(1),
         ..Arguments::from_args()

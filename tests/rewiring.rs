@@ -7,11 +7,11 @@ mod beside;
 mod deaths;
 #[path = "rewiring/deserted.rs"]
 mod deserted;
-#[path = "rewiring/drawn.rs"]
-mod drawn;
 #[path = "rewiring/maintained.rs"]
 mod maintained;
 #[path = "rewiring/model/mod.rs"]
 mod model;
+#[path = "rewiring/random_scene.rs"]
+mod random_scene;
 #[path = "rewiring/seeds.rs"]
 mod seeds;

@@ -30,10 +30,10 @@ mod severed;
 mod thwarted;
 #[path = "lab/tests/support/timed.rs"]
 mod timed;
-#[path = "stories/told.rs"]
-mod told;
 #[path = "stories/upgraded.rs"]
 mod upgraded;
+#[path = "stories/webhook.rs"]
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         loops::tests(),
         severed::tests(),
         doubles::tests(),
-        told::tests(),
+        webhook::tests(),
         jobs::tests(),
         ranks::tests(),
         upgraded::tests(),

@@ -1,5 +1,5 @@
-//! Switched fabrics with real traffic: what is wrong is named, what collides is parted, imbalance is
-//! what counters say, ranks are put where their traffic crosses racks least, and sessions outlive it all.
+//! Switched fabrics with real traffic: faults are named, colliding flows are separated, imbalance matches the
+//! counters, ranks are placed where their traffic crosses racks least, and sessions survive every change.
 
 #[path = "switched/clean.rs"]
 mod clean;
@@ -24,6 +24,8 @@ mod losses;
 #[path = "switched/maintained.rs"]
 mod maintained;
 mod mpi;
+#[path = "switched/nccl_settings.rs"]
+mod nccl_settings;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
 #[path = "switched/pairs.rs"]
@@ -37,7 +39,7 @@ mod probed;
 mod ranks;
 #[path = "switched/resting.rs"]
 mod resting;
-#[path = "foretold/running.rs"]
+#[path = "prediction_accuracy/running.rs"]
 mod running;
 #[path = "switched/scene.rs"]
 mod scene;
@@ -53,8 +55,6 @@ mod stopped;
 mod thin;
 #[path = "lab/tests/support/timed.rs"]
 mod timed;
-#[path = "switched/told.rs"]
-mod told;
 #[path = "switched/troubles.rs"]
 mod troubles;
 #[path = "switched/unwelcome.rs"]
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         parallel::tests(),
         troubles::tests(),
         hardware::tests(),
-        told::tests(),
+        nccl_settings::tests(),
         slowed::tests(),
         drained::tests(),
         daemons::tests(),
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         sessions::tests(),
         stopped::tests(),
     ];
-    // Each measures rates, so none may have another beside it.
+    // Each test measures rates, so they run one after the other.
     let arguments = Arguments {
         test_threads: Some(1),
         ..Arguments::from_args()

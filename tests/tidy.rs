@@ -245,5 +245,5 @@ fn settings_page_matches_sample_files() {
 
 #[test]
 fn every_environment_variable_is_documented() {
-    assert_none(&settings::untold_variables(&FILES));
+    assert_none(&settings::undocumented_variables(&FILES));
 }

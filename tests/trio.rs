@@ -1,6 +1,5 @@
-//! Three coordinators as they are run: processes with certificates, folders and sessions between
-//! them, on this machine alone. What they agree on is tried in simulated worlds; here it is whether
-//! the programs do.
+//! Three coordinators as processes with certificates, folders and sessions between them, all on this machine. The
+//! simulated clusters test what they agree on; these tests check that the programs do it.
 
 #[path = "trio/schedulers.rs"]
 mod schedulers;
@@ -31,7 +30,7 @@ use timed::timed;
 
 const FABRIC: &str = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Those who are silent are waited for three times before a leader is given up: 3 s where nothing else runs.
+/// `reweave status` tries a silent coordinator three times before it reports it: 3 s on an idle machine.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 const REVOCATION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,7 +62,7 @@ impl Trio {
         trio
     }
 
-    /// None runs yet.
+    /// Makes the certificates and settings of three coordinators, without starting any.
     fn prepared() -> Self {
         let trio = Self {
             folder: tempfile::tempdir().expect("there is room"),
@@ -99,8 +98,8 @@ impl Trio {
         done(issue.arg(&certificates).args(["--name", "h0"]));
     }
 
-    /// The agent's session with this one, once it has found the others; and who leads, as it says then. Until it has
-    /// found them it sends agents away, before it lets them in or after.
+    /// Opens the agent's session with this coordinator and returns it with the leader that the coordinator names. A
+    /// coordinator refuses agents until it has connected to the others, so this retries until one is admitted.
     async fn agent_at(&self, index: usize) -> (Session, Result<SocketAddr, LinkError>) {
         let identity = Identity::load(&self.path("certificates/agents/h0"));
         let identity = identity.expect("it was issued");
@@ -111,14 +110,14 @@ impl Trio {
             loop {
                 tries.tick().await;
                 let session = match connect(&[address], &identity, Role::Coordinator).await {
-                    // Nor does it have time for all on a busy machine.
+                    // On a busy machine the handshake may time out.
                     Err(LinkError::HandshakeTimedOut { .. }) => continue,
                     Err(error) if is_lost(&error) => continue,
                     session => session.expect("it lets agents in"),
                 };
-                let told = hear_who_leads(&session).await;
-                if !told.as_ref().is_err_and(is_lost) {
-                    break (session, told);
+                let report = hear_who_leads(&session).await;
+                if !report.as_ref().is_err_and(is_lost) {
+                    break (session, report);
                 }
             }
         });
@@ -144,7 +143,7 @@ impl Trio {
 
     fn kill(&mut self, index: usize) {
         if let Some(mut child) = self.running[index].take() {
-            // It may be gone already.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -155,14 +154,14 @@ impl Trio {
         kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it runs");
     }
 
-    /// The term in which each of them came to lead last.
+    /// The last term in which each coordinator was elected, by index.
     fn led(&self) -> Vec<(usize, u64)> {
         let log = |index| fs::read_to_string(self.path(&format!("c{index}.log")));
         let led = (0..3).filter_map(|index| Some((index, last_term(&log(index).ok()?)?)));
         led.collect()
     }
 
-    /// The leader in the latest term, once that is later than this one.
+    /// Waits for a leader whose term is later than `term`.
     fn leader_after(&self, term: u64) -> (usize, u64) {
         wait(|| {
             let latest = self.led().into_iter().max_by_key(|(_, term)| *term);
@@ -174,15 +173,15 @@ impl Trio {
         self.reweave().arg("status").output().expect("it was built")
     }
 
-    /// A client hears soon which of the three is there, and which is not.
+    /// Checks that `reweave status` names which of the three answers and which do not.
     fn tells_who_is_missing(&self, there: usize) {
         let ask = || {
             let mut viewer = self.reweave();
             viewer.arg("--identity");
             viewer.arg(self.path("certificates/viewers/vic"));
-            let told = viewer.arg("status").output().expect("it was built");
-            assert_eq!(told.status.code(), Some(1), "{told:?}");
-            serde_json::from_slice::<Value>(&told.stdout).ok()
+            let result = viewer.arg("status").output().expect("it was built");
+            assert_eq!(result.status.code(), Some(1), "{result:?}");
+            serde_json::from_slice::<Value>(&result.stdout).ok()
         };
         let seen = wait(ask);
         timed(
@@ -207,7 +206,7 @@ impl Trio {
         assert!(alarm.starts_with(&missing), "{seen}");
     }
 
-    /// In its place comes one without its folder, which listens elsewhere.
+    /// Replaces this coordinator by one with an empty folder and another address.
     fn moves(&mut self, index: usize) {
         self.kill(index);
         let address = free_addresses().swap_remove(0);
@@ -219,7 +218,7 @@ impl Trio {
         self.start(index);
     }
 
-    /// As agents keep it up that were started with these addresses, until it comes to a session.
+    /// The uplink of an agent that was started with these addresses; it reconnects until it has a session.
     fn line_to(&self, configured: &[String]) -> AgentUplink {
         let certificate = Certificate::load(&self.path("certificates/agents/h0"), Role::Agent);
         let certificate = certificate.expect("it was issued");
@@ -229,14 +228,14 @@ impl Trio {
         Uplink::start(dialer.expect("there are some"), certificate)
     }
 
-    /// As an operator, who knows all addresses.
+    /// An operator's command with the addresses of all three coordinators.
     fn reweave(&self) -> Command {
         let mut reweave = self.reweave_in_words();
         reweave.args(["--output", "json"]);
         reweave
     }
 
-    /// The same, for commands that print no JSON.
+    /// The same, with text instead of JSON.
     fn reweave_in_words(&self) -> Command {
         let mut reweave = Command::new(self.programs.reweave());
         reweave.args(["--coordinator", &self.addresses.join(",")]);
@@ -245,7 +244,7 @@ impl Trio {
         reweave
     }
 
-    /// As an operator, who knows this address alone.
+    /// The status as an operator sees it who knows this address alone.
     fn status_at(&self, address: &str) -> Output {
         let mut status = Command::new(self.programs.reweave());
         status.args(["--coordinator", address, "status", "--identity"]);
@@ -253,7 +252,7 @@ impl Trio {
         status.output().expect("it was built")
     }
 
-    /// Where a machine listens that has the certificate of this coordinator.
+    /// Listens with the certificate of this coordinator on a free address, and returns that address.
     fn listen_as(&self, name: &str, runtime: &Handle) -> String {
         let ours = Identity::load(&self.path("certificates/coordinators").join(name));
         let anywhere = "127.0.0.1:0".parse().expect("an address");
@@ -264,14 +263,15 @@ impl Trio {
         address
     }
 
-    /// What an operator does about the members.
+    /// Runs `reweave cluster member` with these words.
     fn member(&self, words: &[&str]) -> Output {
         let mut member = self.reweave();
         member.args(["cluster", "member"]).args(words);
         member.output().expect("it was built")
     }
 
-    /// A voter that stalls counts as unreachable for that long, and the change is refused: it is asked for again then.
+    /// Runs the command until it is accepted. A voter that stalls counts as unreachable for a while, and the leader
+    /// refuses the change meanwhile.
     fn changed(&self, words: &[&str]) -> Output {
         wait(|| {
             let output = self.member(words);
@@ -280,7 +280,7 @@ impl Trio {
         })
     }
 
-    /// Of each its number, its name, and whether it is connected and votes.
+    /// The number, the name, and whether it is connected and votes, of each member.
     fn members(&self) -> Vec<(u64, String, bool)> {
         let listed = wait(|| Some(self.member(&["list"])).filter(|it| it.status.success()));
         let answer: Value = serde_json::from_slice(&listed.stdout).expect("it is JSON");
@@ -305,7 +305,7 @@ impl Trio {
         });
     }
 
-    /// Of all three it is known how long they can sign for others.
+    /// Waits until the status lists how long each coordinator can sign certificates.
     fn signers_are_known(&self) {
         wait(|| {
             let listed = self.member(&["list"]);
@@ -320,7 +320,7 @@ impl Trio {
         fs::read_to_string(self.path(&format!("c{index}.log"))).unwrap_or_default()
     }
 
-    /// How it ended by itself.
+    /// The exit code, once the process has ended by itself.
     fn ends(&mut self, index: usize) -> Option<i32> {
         let child = self.running[index].as_mut().expect("it was started");
         let status = wait(|| child.try_wait().expect("it is ours"));
@@ -328,7 +328,7 @@ impl Trio {
         status.code()
     }
 
-    /// Whether an operator is answered, in the end.
+    /// Waits until an operator gets an answer.
     fn answers(&self) {
         wait(|| self.status().status.success().then_some(()));
     }
@@ -345,8 +345,8 @@ fn done(command: &mut Command) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Addresses of the loopback interface that no other process has, at a port that the kernel gives to none: one that was
-/// free a moment ago may be in use when a coordinator comes for it, or comes back to it.
+/// Loopback addresses that no other process uses, at a port outside the kernel's ephemeral range: a free ephemeral
+/// port may be taken before the coordinator binds it, or while it restarts.
 fn free_addresses() -> Vec<String> {
     static NEXT_STATION: AtomicU8 = AtomicU8::new(1);
     let run = std::process::id();
@@ -385,7 +385,7 @@ fn killed_leader_is_replaced_and_returns() {
     let log = trio.path(&format!("data{first}/log"));
     let before = bytes_in(&log);
     trio.start(first);
-    // It learns what was decided while it was away.
+    // The restarted coordinator reads the entries that it missed.
     wait(|| (bytes_in(&log) > before).then_some(()));
     trio.kill(second);
     let (third, _) = trio.leader_after(next);
@@ -443,7 +443,7 @@ fn single_coordinator_reports_missing_quorum() {
     trio.answers();
 }
 
-/// Of all whose addresses it was started with none is left there.
+/// An agent reaches the cluster although no coordinator listens at the addresses that it was started with.
 #[test]
 fn agents_find_unconfigured_members() {
     let mut trio = Trio::started();
@@ -470,7 +470,7 @@ fn agents_find_unconfigured_members() {
     assert!(matches!(found, Some(UplinkEvent::Connected)), "{found:?}");
 }
 
-/// What is spawned there goes on while the test waits for something else.
+/// A runtime whose tasks go on while the test waits for something else.
 fn beside() -> Handle {
     let runtime = runtime();
     let handle = runtime.handle().clone();
@@ -483,7 +483,7 @@ fn runtime() -> Runtime {
     runtime.expect("a runtime")
 }
 
-/// What it receives, but for who the coordinators are, and were.
+/// The next message other than the lists of present and removed coordinators.
 async fn hear(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     loop {
         let heard = session.receive(Channel::Commands).await?;
@@ -496,7 +496,7 @@ async fn hear(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     }
 }
 
-/// Until it learns who leads: a follower may not have heard of any at first.
+/// The leader, once the coordinator names one: a follower may not know it at first.
 async fn hear_who_leads(session: &Session) -> Result<SocketAddr, LinkError> {
     loop {
         match hear(session).await? {
@@ -507,7 +507,7 @@ async fn hear_who_leads(session: &Session) -> Result<SocketAddr, LinkError> {
     }
 }
 
-/// What it receives once one of those that follow has come to lead, which may not be the first that tries.
+/// The message that calls the agent, from whichever follower becomes leader.
 async fn hear_the_call(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     loop {
         let heard = hear(session).await?;
@@ -517,7 +517,7 @@ async fn hear_the_call(session: &Session) -> Result<CoordinatorMessage, LinkErro
     }
 }
 
-/// No agent has to be admitted again when a leader is lost.
+/// After the leader is lost, agents use their standby sessions, without being admitted again.
 #[test]
 fn new_leader_calls_standby_agents() {
     let mut trio = Trio::started();
@@ -527,8 +527,8 @@ fn new_leader_calls_standby_agents() {
     let mut waits: Vec<Option<Session>> = vec![None, None, None];
     waiting.block_on(async {
         for follower in (0..3).filter(|&it| it != first) {
-            let (session, told) = trio.agent_at(follower).await;
-            assert_eq!(told.expect("it says who leads"), leader);
+            let (session, report) = trio.agent_at(follower).await;
+            assert_eq!(report.expect("it says who leads"), leader);
             waits[follower] = Some(session);
         }
     });
@@ -541,7 +541,7 @@ fn new_leader_calls_standby_agents() {
     assert_eq!(heard, CoordinatorMessage::Here);
 }
 
-/// An agent that comes again and again takes no room from others.
+/// An agent that reconnects repeatedly holds at most two sessions, and so takes no room from others.
 #[test]
 fn agent_has_two_standby_sessions() {
     let trio = Trio::started();
@@ -550,13 +550,13 @@ fn agent_has_two_standby_sessions() {
     runtime().block_on(async {
         let [(one, first), (other, second)] =
             [trio.agent_at(follower).await, trio.agent_at(follower).await];
-        for told in [first, second] {
-            told.expect("it says who leads");
+        for report in [first, second] {
+            report.expect("it says who leads");
         }
-        // By the answer to the fourth, all that was done for the third is over.
+        // The answer to the fourth session arrives after the third was closed.
         for _ in ["third", "fourth"] {
             let (more, _) = trio.agent_at(follower).await;
-            // Which may overtake the word of who leads.
+            // That message may overtake the one that names the leader.
             let end = hear_the_call(&more).await.expect_err("it is sent away");
             assert!(matches!(end, LinkError::ClosedByPeer { .. }), "{end}");
         }
@@ -585,7 +585,7 @@ fn revoked_after(trio: &Trio, viewer: &str) -> Duration {
     began.elapsed()
 }
 
-/// The leader and all others: none talks to a revoked member.
+/// After `cluster revoke`, the leader and all followers refuse the member.
 #[test]
 fn timed_revocation_reaches_all_coordinators() {
     let trio = Trio::started();
@@ -601,12 +601,12 @@ fn timed_revocation_reaches_all_coordinators() {
     for (node, is_known) in [("h0", true), ("h00", false)] {
         let revoked = trio.reweave().args(["cluster", "revoke", node]).output();
         let revoked = revoked.expect("it was built").stdout;
-        let told: Value = serde_json::from_slice(&revoked).expect("it is JSON");
-        assert_eq!(told["known"], is_known, "{told}");
+        let answer: Value = serde_json::from_slice(&revoked).expect("it is JSON");
+        assert_eq!(answer["known"], is_known, "{answer}");
     }
 }
 
-/// Under its own number it would vote without knowing what it had promised.
+/// A coordinator that lost its disk must rejoin under a new number: under its old one it could vote twice in a term.
 #[test]
 fn lost_disk_gives_new_member_number() {
     let mut trio = Trio::started();
@@ -635,7 +635,7 @@ fn lost_disk_gives_new_member_number() {
     let kept = (1..=3).filter(|&number| number != lost as u64 + 1);
     let expected: Vec<_> = kept.chain([4]).collect();
     trio.come_to_be(expected.try_into().expect("three"));
-    // With another gone, nothing is decided without it.
+    // With one of three stopped, the new member's vote is needed for every decision.
     let (leader, _) = trio.leader_after(0);
     let other = (0..3).find(|&index| index != lost && index != leader);
     trio.kill(other.unwrap_or(leader));
@@ -664,7 +664,8 @@ fn change_losing_quorum_is_refused() {
     assert_eq!(trio.members().len(), 2);
 }
 
-/// By agents and operators, who hear of it at once, and of its return.
+/// Agents and operators refuse a removed coordinator as soon as they have the list, and accept it again once it is
+/// added.
 #[test]
 fn removed_coordinator_is_refused_until_added() {
     let mut trio = Trio::started();

@@ -1,4 +1,4 @@
-//! A host's traffic as a whole: its peers, and its period.
+//! A host's traffic as a whole: its peers, and its iteration period.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -21,24 +21,24 @@ use crate::packet_trains::SharedGate;
 use crate::sampler::{Sampler, SegmentDelta};
 use crate::traffic::{Refusal, TrafficReader, Wire};
 
-/// Asking nft costs a process.
+/// Reading nft starts a process.
 const NFT_INTERVAL: Duration = Duration::from_secs(2);
 
 pub struct Activity {
-    /// None where the counters' files are those of another network namespace.
+    /// None if the counter files belong to another network namespace.
     pulse: Option<Sampler>,
     rhythm: IterationDetector,
-    /// Of a host that forwards for others, whose wires say nothing of itself.
+    /// For a host that forwards for others, whose links also carry their traffic.
     own: Option<IterationDetector>,
     jobs: Option<Jobs>,
     gate: SharedGate,
     traffic: TrafficReader,
-    /// What was last counted, with the flows of datagrams.
-    told: Option<(Moment, Traffic, Vec<Socket>)>,
+    /// The last count, with the UDP flows.
+    last_report: Option<(Moment, Traffic, Vec<Socket>)>,
 }
 
 impl Activity {
-    /// Tells `gate` when the wires rest. Who `forwards` is listened to beside them.
+    /// Reports to `gate` when the links are idle. A host that `forwards` is also measured by its own segments.
     pub fn start(forwards: bool, gate: SharedGate) -> Self {
         let root = Path::new("/");
         let tree = Tree::new(root);
@@ -55,12 +55,11 @@ impl Activity {
             own: forwards.then(IterationDetector::of_segments),
             jobs: None,
             traffic: TrafficReader::open(TrafficSource::Ebpf),
-            told: None,
+            last_report: None,
         }
     }
 
-    /// All that is known at this moment, and the flows of datagrams that this host sends. `sockets` are
-    /// those of TCP.
+    /// All readings now, and the UDP flows that this host sends. `sockets` are those of TCP.
     pub fn readings(
         &mut self,
         now: Moment,
@@ -72,13 +71,13 @@ impl Activity {
             let read = self.traffic.read(now, wires, own, sockets);
             let books = std::iter::once(&mut self.rhythm).chain(&mut self.own);
             books.for_each(|book| book.handle_peers(now, &read.traffic.peers));
-            self.told = Some((now, read.traffic, read.datagrams));
+            self.last_report = Some((now, read.traffic, read.datagrams));
         }
         let mut readings = vec![];
         readings.extend(self.listen(now).map(HostReading::Rhythm));
         let ranks = self.jobs.iter().flat_map(|jobs| jobs.listener.readings());
         readings.extend(ranks.map(Box::new).map(HostReading::Rank));
-        let (traffic, datagrams) = match &self.told {
+        let (traffic, datagrams) = match &self.last_report {
             Some((_, traffic, datagrams)) => (Some(traffic.clone()), datagrams.clone()),
             None => (None, vec![]),
         };
@@ -91,10 +90,10 @@ impl Activity {
         self.jobs = Some(Jobs { listener, rhythm });
     }
 
-    /// As the wires have it, or where they have what passes, the host's own segments; where NICs bypass the
-    /// kernel, and so its counters, as jobs tell it.
+    /// The iteration period by the links or, on a host that forwards, by its own segments; where NICs bypass the
+    /// kernel, by the reports of jobs.
     fn listen(&mut self, now: Moment) -> Option<Periodicity> {
-        let told = self.jobs.as_mut().map(|jobs| jobs.listen(now));
+        let of_jobs = self.jobs.as_mut().map(|jobs| jobs.listen(now));
         let heard = self.pulse.as_ref().map(Sampler::take);
         let wires = heard
             .as_ref()
@@ -103,11 +102,11 @@ impl Activity {
             Some(own) => heard.map(|it| listen_to_own(own, now, &it.own)),
             None => wires,
         };
-        // Trains wait for wires that rest, whosever packets they carry.
-        if let Some(rhythm) = surer(wires, told) {
+        // Trains wait for idle links, whatever traffic they carry.
+        if let Some(rhythm) = surer(wires, of_jobs) {
             self.gate.handle_rhythm(now, rhythm);
         }
-        surer(own, told)
+        surer(own, of_jobs)
     }
 
     fn listen_to_wires(&mut self, now: Moment, heard: &[ByteDelta]) -> Periodicity {
@@ -126,8 +125,8 @@ impl Activity {
 
     fn is_due(&self, now: Moment) -> bool {
         let dear = self.traffic.source() == TrafficSource::Nftables;
-        let told = self.told.as_ref().map(|(at, ..)| *at);
-        !dear || clock::is_due(told, now, NFT_INTERVAL)
+        let reported_at = self.last_report.as_ref().map(|(at, ..)| *at);
+        !dear || clock::is_due(reported_at, now, NFT_INTERVAL)
     }
 
     pub fn refused(&self) -> &[Refusal] {
@@ -142,13 +141,13 @@ fn listen_to_own(own: &mut IterationDetector, now: Moment, heard: &[SegmentDelta
     own.poll_rhythm(now)
 }
 
-fn surer(seen: Option<Periodicity>, told: Option<Periodicity>) -> Option<Periodicity> {
+fn surer(seen: Option<Periodicity>, of_jobs: Option<Periodicity>) -> Option<Periodicity> {
     let is_found = |rhythm: &Periodicity| matches!(rhythm, Periodicity::Found(_));
-    let found = seen.filter(is_found).or(told.filter(is_found));
-    found.or(seen).or(told)
+    let found = seen.filter(is_found).or(of_jobs.filter(is_found));
+    found.or(seen).or(of_jobs)
 }
 
-/// What jobs themselves tell.
+/// The reports of jobs.
 struct Jobs {
     listener: Listener,
     rhythm: IterationDetector,
@@ -164,7 +163,7 @@ impl Jobs {
     }
 }
 
-/// Interfaces that lie on top of others would be counted twice.
+/// Stacked interfaces would be counted twice.
 fn is_wire(tree: &Tree, name: &str) -> bool {
     !tree.is_loopback(name)
         && if_nametoindex(name).is_ok_and(|index| tree.has_interface(name, index))

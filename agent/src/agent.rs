@@ -1,4 +1,4 @@
-//! One agent: its interfaces to the kernel, and the state machines of `agent/core` that they feed.
+//! The agent: its interfaces to the kernel, and the state machines of `agent/core` that they feed.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -43,12 +43,12 @@ use crate::traffic::{self, Wire};
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_INTERVAL: Duration = Duration::from_secs(5);
-/// All agents with a new roster have applied it by then.
+/// All agents have applied a new roster by then.
 const PROBE_START_DELAY: Duration = Duration::from_millis(200);
 const UNCONFIRMED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Results of probes are reported for many of them at once.
 const PROBE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// A flood of answers must not keep the agent from its work.
+/// A flood of answers must not block the agent's other work.
 const MAX_ANSWERS_PER_TURN: usize = 1024;
 
 pub struct Agent {
@@ -58,11 +58,11 @@ pub struct Agent {
     switch: Switch,
     flow_socket: FlowSocket,
     host: Host,
-    /// Of a host; what passes through a switch is not its own.
+    /// Only on hosts: a switch's traffic is not its own.
     activity: Option<Activity>,
-    /// Of a host too.
+    /// Only on hosts.
     rdma: Option<RdmaThread>,
-    /// Absent where the agent may not trace.
+    /// None if the agent has no permission to trace.
     prober: Option<Prober>,
     store: Store,
     fence: Fence,
@@ -73,21 +73,21 @@ pub struct Agent {
     probing: ProbeThread,
     trains: TrainThread,
     routed: TracedTrains,
-    /// Gets the activity of jobs, during which no saturating test may run.
+    /// Gets the activity of jobs, which forbids load tests.
     door: PreflightListener,
-    /// When results of probes were last reported.
-    probes_told: Option<Moment>,
+    /// When probe results were last reported.
+    probes_sent: Option<Moment>,
     facts: Option<(Moment, Vec<Reading>)>,
     /// Results since the last report.
     news: Vec<Reading>,
-    /// What this process may not do.
+    /// Missing permissions of this process.
     off: Vec<Lack>,
     complaints: Complaints,
 }
 
 impl Agent {
-    /// Opens all it may, says what it may not, and makes the kernel hold what was in force when an agent last
-    /// ran here, and nothing else. `mark` is drawn at random.
+    /// Opens everything that is permitted, reports what is not, and restores exactly the state in force when an agent
+    /// last ran here. `mark` is random.
     pub fn start(
         role: Role,
         software: &Software,
@@ -132,7 +132,7 @@ impl Agent {
             door,
             trains: TrainThread::start(gate, rand::random()),
             routed: TracedTrains::default(),
-            probes_told: None,
+            probes_sent: None,
             facts: None,
             news: vec![],
             off: capabilities::lacks(role),
@@ -140,11 +140,11 @@ impl Agent {
         };
         agent.clear_leftovers()?;
         agent.carry_out();
-        tell_lacks(&agent.lacks());
+        print_lacks(&agent.lacks());
         Ok(agent)
     }
 
-    /// Where jobs on this host tell of their collectives: there, or, if that can be, where jobs look for it.
+    /// Listens for jobs' reports of collectives: at `named`, otherwise where jobs look by default, if possible.
     pub fn hear_jobs(&mut self, named: Option<&Path>) -> Result<(), AgentError> {
         let usual = collectives::usual_place();
         let (Some(activity), Some(place)) = (&mut self.activity, named.or(usual.as_deref())) else {
@@ -163,7 +163,7 @@ impl Agent {
         self.host.read_copy(root);
     }
 
-    /// All readings at this moment, with the news.
+    /// All readings now, with the results since the last sample.
     pub fn sample(&mut self) -> Sample {
         let taken = clock::now();
         let (mut readings, mut wires) = (vec![], vec![]);
@@ -193,12 +193,12 @@ impl Agent {
         Sample { taken, readings }
     }
 
-    /// Whether something was found out that should not wait for the next sample.
+    /// Whether a result should not wait for the next sample.
     pub fn has_news(&self) -> bool {
         self.news.iter().any(|it| matches!(it, Reading::Path(_)))
     }
 
-    /// What should not wait, in a sample of its own.
+    /// Urgent results, in a sample of their own.
     pub fn poll_news(&mut self) -> Option<Sample> {
         self.has_news().then(|| Sample {
             taken: clock::now(),
@@ -206,8 +206,8 @@ impl Agent {
         })
     }
 
-    /// What has come up or gone down since the last report, in a sample of its own; and whether there is nothing more
-    /// to hear for now. Where the kernel sent more than there was room for, all are looked at.
+    /// Interfaces that went up or down since the last report, in a sample of their own; and whether there is nothing
+    /// more for now. If the kernel dropped events, all interfaces are read.
     pub fn poll_turned(&mut self) -> (Option<Sample>, bool) {
         let turned = self.turns.poll();
         let mut links = turned.links;
@@ -224,7 +224,7 @@ impl Agent {
         (sample, turned.is_all)
     }
 
-    /// Interfaces alone, between two samples.
+    /// Interfaces only, between two samples.
     pub fn look(&mut self) -> Option<Sample> {
         let (taken, links) = (clock::now(), self.route.links());
         let links = self.complaints.check("interfaces", links)?;
@@ -286,7 +286,7 @@ impl Agent {
         }
     }
 
-    /// Takes in answers to probes; says whether there are no more for now.
+    /// Takes answers to probes. Returns whether there are no more for now.
     pub fn receive(&mut self) -> Result<bool, ProbeError> {
         let Some(prober) = &self.prober else {
             return Ok(true);
@@ -300,7 +300,7 @@ impl Agent {
         Ok(false)
     }
 
-    /// Sends the probes that are due, and notes what was found out.
+    /// Sends the probes that are due, and collects results.
     pub fn probe(&mut self) {
         let now = clock::now();
         if let Some(prober) = &mut self.prober {
@@ -320,7 +320,7 @@ impl Agent {
         self.tracer.next_due()
     }
 
-    /// Readable when [`Self::receive`] should be called; absent where nothing can be received.
+    /// Readable when [`Self::receive`] should be called; none if nothing can be received.
     pub fn answers(&self) -> io::Result<Option<OwnedFd>> {
         let prober = self.prober.as_ref();
         prober.map(|it| it.as_fd().try_clone_to_owned()).transpose()
@@ -363,7 +363,7 @@ impl Agent {
             .collect()
     }
 
-    /// What was exchanged with whom, and the flows that no socket tells of.
+    /// The traffic with each peer, and the flows without a socket.
     fn read_activity(
         &mut self,
         now: Moment,
@@ -410,13 +410,13 @@ impl Agent {
     }
 
     fn read_probes(&mut self, now: Moment) -> Vec<Reading> {
-        if !clock::is_due(self.probes_told, now, PROBE_REPORT_INTERVAL) {
+        if !clock::is_due(self.probes_sent, now, PROBE_REPORT_INTERVAL) {
             return vec![];
         }
         let strays = HostReading::Strays(self.probing.strays());
         let probes = self.probing.poll_readings();
         // Without a result yet, the first one is reported at once.
-        self.probes_told = (!probes.is_empty()).then_some(now);
+        self.probes_sent = (!probes.is_empty()).then_some(now);
         for ProbeReading { flow, tally } in &probes {
             if let Some(routers) = tally.routers {
                 let sight = PathConfirmation::Past(routers.there);
@@ -429,8 +429,8 @@ impl Agent {
     }
 
     fn read_facts(&mut self, now: Moment) -> Vec<Reading> {
-        let told = self.facts.as_ref().map(|(at, _)| *at);
-        if clock::is_due(told, now, FACTS_INTERVAL) {
+        let reported_at = self.facts.as_ref().map(|(at, _)| *at);
+        if clock::is_due(reported_at, now, FACTS_INTERVAL) {
             let interfaces = self.route.interfaces();
             if let Some(interfaces) = self.complaints.check("addresses", interfaces) {
                 let facts = interfaces.into_iter().map(Reading::Interface);
@@ -443,11 +443,10 @@ impl Agent {
             .collect()
     }
 
-    /// What the kernel holds, after it was made to hold what it should. A host that was never instructed to hold
-    /// anything reports nothing.
+    /// The kernel's state, after it was repaired if necessary. A host that was never instructed reports nothing.
     fn read_holding(&mut self, links: &[Link]) -> Option<Reading> {
         let in_force = self.fence.in_force().clone();
-        if !self.role.forwards() && !self.fence.was_told() {
+        if !self.role.forwards() && !self.fence.has_instruction() {
             return None;
         }
         let kept = self.switch.keep(&mut self.route, &in_force.holding, links);
@@ -463,7 +462,7 @@ impl Agent {
         })
     }
 
-    /// What was in force may have become impossible; then nothing is held until it is repaired.
+    /// Restores the state in force. If that is impossible now, nothing is installed until the repair.
     fn clear_leftovers(&mut self) -> Result<(), AgentError> {
         let links = self.route.links()?;
         let in_force = &self.fence.in_force().holding;
@@ -476,7 +475,7 @@ impl Agent {
         cleared.map_err(|source| AgentError::Leftovers { source })
     }
 
-    /// Does what the fence says until it has nothing more to say.
+    /// Executes the fence's effects until there are none.
     fn carry_out(&mut self) -> Vec<Ack> {
         let mut acks = vec![];
         while let Some(effect) = self.fence.poll_effect() {
@@ -500,7 +499,7 @@ impl Agent {
     }
 }
 
-fn tell_lacks(lacks: &[Lack]) {
+fn print_lacks(lacks: &[Lack]) {
     for it in lacks {
         tracing::warn!("{} is off: {}; {}", it.measurement, it.because, it.remedy);
     }
@@ -508,7 +507,7 @@ fn tell_lacks(lacks: &[Lack]) {
 
 fn start_probing(mark: ProbeMark, gate: SharedGate) -> (ProbeThread, PreflightListener) {
     let mut engine = Engine::new(u64::from(mark.0), PROBE_START_DELAY);
-    engine.answer_once_told(PROBE_PORT);
+    engine.answer_after(PROBE_PORT);
     engine.take_trains(move |now| gate.open_until(now));
     let door = engine.door();
     (ProbeThread::start(engine), door)
@@ -518,7 +517,7 @@ fn in_words<T, E: Error + 'static>(outcome: Result<T, E>) -> Result<T, String> {
     outcome.map_err(|error| error_chain(&error))
 }
 
-/// The last error of each kind: an error that repeats twice a second is reported once.
+/// The last error of each kind, so that an error that repeats twice a second is reported once.
 #[derive(Default)]
 struct Complaints {
     last: BTreeMap<&'static str, String>,

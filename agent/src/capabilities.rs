@@ -1,6 +1,6 @@
 //! What this agent can measure and do here, and how to enable the rest.
 //!
-//! Each capability is tried: the process's capabilities alone are not enough, since those of a container may have no
+//! Each capability is tested: the process's privileges alone are not enough, since those of a container may have no
 //! effect.
 
 use reweave_common::hardware::Lack;
@@ -17,9 +17,9 @@ use reweave_common::error::error_chain;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Capability {
     pub measurement: &'static str,
-    /// What stands in the way; absent when nothing does.
+    /// Why it is not possible; none if it is.
     pub because: Option<String>,
-    /// How to allow it.
+    /// How to enable it.
     pub remedy: String,
 }
 
@@ -35,9 +35,9 @@ impl Capability {
 
 struct CapabilityKind {
     name: &'static str,
-    /// Who makes use of it; absent where all do.
+    /// The roles that use it; none for all.
     of: Option<fn(Role) -> bool>,
-    /// None where every user may.
+    /// The required privileges; none if every user may.
     needs: &'static [&'static str],
     attempt: fn() -> Result<(), String>,
 }
@@ -72,8 +72,8 @@ const ABILITY_KINDS: &[CapabilityKind] = &[
     },
 ];
 
-/// Who counts takes the best of these, and says by itself what it was refused: to try them costs an
-/// agent more than all else it does before its first report.
+/// The counting module tries these itself and reports refusals: testing them would cost an agent more than everything
+/// else before its first report.
 const COUNTING_KINDS: &[CapabilityKind] = &[
     CapabilityKind {
         name: "traffic by eBPF",
@@ -89,7 +89,7 @@ const COUNTING_KINDS: &[CapabilityKind] = &[
     },
 ];
 
-/// Tries each once more, since rights may change.
+/// Tests each capability again, since privileges may change.
 pub fn abilities(role: Role) -> Vec<Capability> {
     let mut abilities = by_right(ABILITY_KINDS, role);
     abilities.extend(by_right(COUNTING_KINDS, role));
@@ -103,7 +103,7 @@ pub fn abilities(role: Role) -> Vec<Capability> {
     abilities
 }
 
-/// Of what takes a right. Who counts traffic or measures by other programs says by itself what it lacks.
+/// Missing privileges. Modules that count traffic or use other programs report their own.
 pub fn lacks(role: Role) -> Vec<Lack> {
     let abilities = by_right(ABILITY_KINDS, role);
     abilities.iter().filter_map(Capability::lack).collect()
@@ -131,7 +131,7 @@ fn by_program(measurement: &'static str, lack: Option<Lack>) -> Capability {
     }
 }
 
-/// What is off, and what was tried since then and refused, which tells more.
+/// Missing capabilities, and what was refused since, which is more precise.
 pub fn with_refused(off: &[Lack], refused: &[Refusal]) -> Vec<Lack> {
     let mut lacks: Vec<_> = refused.iter().filter_map(lack_of).collect();
     let untried = |off: &&Lack| lacks.iter().all(|it| it.measurement != off.measurement);
@@ -208,8 +208,8 @@ mod tests {
             source,
             because: "never".to_owned(),
         });
-        let told = with_refused(&off, &refused);
-        let told: Vec<_> = told
+        let report = with_refused(&off, &refused);
+        let report: Vec<_> = report
             .iter()
             .map(|it| [&it.measurement, &it.because].map(String::as_str))
             .collect();
@@ -218,7 +218,7 @@ mod tests {
             ["traffic by nftables", "never"],
             ["paths of flows", "no"],
         ];
-        assert_eq!(told, expected);
+        assert_eq!(report, expected);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use nix::time::{ClockId, clock_gettime};
 use reweave_agent_core::latency::Clocks;
 use reweave_common::moment::Moment;
 
-/// A program that is not interrupted reads both clocks in less.
+/// Reading both clocks takes less time, without an interruption.
 const MAX_READ_GAP_NS: u64 = 5_000;
 const MAX_TRIES: usize = 4;
 /// Ticks come a little early or late.
@@ -17,19 +17,19 @@ pub fn now() -> Moment {
     Moment::from_micros(micros(ClockId::CLOCK_MONOTONIC))
 }
 
-/// Whether this tick is the one at which to do again what is done once in `period`.
+/// Whether an action with this period is due at this tick.
 pub(crate) fn is_due(last: Option<Moment>, now: Moment, period: Duration) -> bool {
     last.is_none_or(|last| now.since(last) + TICK_TOLERANCE >= period)
 }
 
-/// When the wall clock, by which kernels stamp packets, showed `stamp`. A step of the wall clock
-/// since then makes it wrong, but never later than now.
+/// The monotonic time at which the wall clock showed `stamp`. If the wall clock was set since, the result is wrong,
+/// but never in the future.
 pub(crate) fn when_stamped(stamp: Duration) -> Moment {
     let age = micros(ClockId::CLOCK_REALTIME).saturating_sub(stamp.as_micros() as u64);
     Moment::from_micros(now().as_micros().saturating_sub(age))
 }
 
-/// What both clocks show, read as close to one another as the machine allows.
+/// Both clocks, read as close to each other as possible.
 pub fn clocks() -> Clocks {
     let read = || {
         let before = nanos(ClockId::CLOCK_MONOTONIC);

@@ -29,7 +29,7 @@ pub enum CollectivesError {
     Bind { path: PathBuf, source: io::Error },
 }
 
-/// Listens as long as it lives.
+/// Listens until it is dropped.
 pub struct Listener {
     book: Arc<Mutex<CollectiveBook>>,
     path: PathBuf,
@@ -50,7 +50,7 @@ impl Listener {
         })
     }
 
-    /// The last seconds of each rank that was heard of lately.
+    /// The recent readings of each rank that reported lately.
     pub fn readings(&self) -> Vec<RankReading> {
         lock(&self.book).poll_readings(clock::now())
     }
@@ -66,19 +66,19 @@ impl Drop for Listener {
     }
 }
 
-/// Where jobs look for an agent, if the service's folder is there.
+/// The path where jobs look for an agent, if the service's folder exists.
 pub fn usual_place() -> Option<PathBuf> {
     let place = Path::new(COLLECTIVES_SOCKET);
     let folder = place.parent().filter(|folder| folder.is_dir());
     folder.map(|_| place.to_owned())
 }
 
-/// What jobs are heard by when it is nothing but bytes.
+/// Decodes a job's datagram.
 pub(crate) fn read(bytes: &[u8]) -> Option<RankWord> {
     reweave_proto::frame::decode(bytes).ok()
 }
 
-/// In place of an agent that has ended, but of no other.
+/// Replaces the socket of an agent that has ended, but no other.
 fn bind(path: &Path) -> io::Result<UnixDatagram> {
     let socket = match UnixDatagram::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse && is_abandoned(path) => {

@@ -5,7 +5,7 @@ use reweave_agent_core::fence::Record;
 use reweave_common::moment::Moment;
 use reweave_link::durable_files;
 
-/// What the kernel tells beside a packet, and what it gives back of one that has left.
+/// The control messages that the kernel passes along with a packet, and the error queue's copy of a sent packet.
 pub fn beside_packet(bytes: &[u8]) {
     crate::probing::read_beside(bytes);
     crate::probing::read_left(bytes);
@@ -48,7 +48,7 @@ pub fn record(bytes: &[u8]) {
     }
 }
 
-/// What jobs tell of their collectives.
+/// The reports of jobs about their collectives.
 pub fn rank_word(bytes: &[u8]) {
     if let Some(word) = crate::collectives::read(bytes) {
         let mut book = CollectiveBook::default();

@@ -87,7 +87,7 @@ impl Fibres {
     }
 }
 
-/// Both ways, by the kernel and past it.
+/// The bytes in both directions, through the kernel and past it.
 fn carried(link: &Link) -> u64 {
     let past_the_kernel = carried_over(&Tree::new(Path::new("/")), &link.count.interface);
     (link.count.sent + link.count.received + past_the_kernel).count()

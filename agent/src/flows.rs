@@ -52,7 +52,7 @@ struct TcpSocket(InetResponse);
 impl AllTcp {
     /// `TCPDIAG_GETSOCK`
     const TCPDIAG_GETSOCK: u16 = 18;
-    /// Of `struct inet_diag_req`, in which these have their places.
+    /// The length of `struct inet_diag_req`. The offsets below are within it.
     const REQUEST_BYTES: usize = 60;
     const EXTENSIONS_OFFSET_BYTES: usize = 3;
     const STATES_OFFSET_BYTES: usize = 52;

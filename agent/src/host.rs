@@ -28,7 +28,7 @@ pub struct Host {
     nics: NicReader,
     machine: MachineReader,
     ear: LldpListener,
-    told: HostSnapshot,
+    snapshot: HostSnapshot,
     counters_period: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Host {
             counters,
             ear: LldpListener::listen(FACTS_INTERVAL),
             health: HealthBook::default(),
-            told: HostSnapshot::default(),
+            snapshot: HostSnapshot::default(),
             counters_period,
         })
     }
@@ -74,7 +74,7 @@ impl Host {
         self.counters.ports()
     }
 
-    /// All that is known at this moment. `drops` are those of the kernel's queues.
+    /// All readings at this moment. `drops` are those of the kernel's queues.
     pub fn readings(
         &mut self,
         now: Moment,
@@ -82,30 +82,30 @@ impl Host {
         drops: &BTreeMap<u32, u64>,
     ) -> Vec<HostReading> {
         let wires: Vec<_> = links.iter().filter(|link| self.sees(link)).collect();
-        let told = &self.told;
+        let snapshot = &self.snapshot;
         let [health_at, facts_at] = [
-            told.health.as_ref().map(|(at, _)| *at),
-            told.facts.as_ref().map(|(at, _)| *at),
+            snapshot.health.as_ref().map(|(at, _)| *at),
+            snapshot.facts.as_ref().map(|(at, _)| *at),
         ];
         if is_due(health_at, now, self.counters_period) {
-            self.told.health = Some((now, self.read_health(now, &wires, drops)));
+            self.snapshot.health = Some((now, self.read_health(now, &wires, drops)));
         }
         if is_due(facts_at, now, FACTS_INTERVAL) {
-            self.told.facts = Some((now, self.read_facts(&wires)));
+            self.snapshot.facts = Some((now, self.read_facts(&wires)));
         }
-        let mut readings = self.told.readings();
+        let mut readings = self.snapshot.readings();
         readings.extend(self.ear.last().into_iter().flat_map(heard));
         readings
     }
 
-    /// For who looks but once.
+    /// Waits for the first result, for callers that read only once.
     pub fn wait_for_neighbours(&mut self) {
         self.ear.wait();
     }
 
     /// What is left of each interface whose speed is known.
     pub fn spare(&self, counters: &[Reading]) -> Vec<Reading> {
-        let facts = self.told.facts.as_ref();
+        let facts = self.snapshot.facts.as_ref();
         let nics = facts.map_or(&[][..], |(_, facts)| &facts.nics);
         let spare = counters.iter().filter_map(|reading| match reading {
             Reading::Counters(counters) => {

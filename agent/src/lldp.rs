@@ -22,11 +22,11 @@ pub enum LldpError {
     Garbled { source: serde_json::Error },
 }
 
-/// As it is called where it is off.
+/// The name of this measurement where it is reported as off.
 pub const MEASUREMENT_NAME: &str = "neighbours by LLDP";
 
 impl LldpError {
-    /// Who could not ask knows of no neighbours, which does not mean that there are none.
+    /// The lack to report if lldpd could not be asked. It does not mean that there are no neighbours.
     pub fn lack(&self) -> Lack {
         let remedy = match self {
             Self::Start { .. } => "install lldpd and start it, here and on the switches",
@@ -75,7 +75,7 @@ impl LldpListener {
         self.last.as_ref()
     }
 
-    /// Until it has said something.
+    /// Waits for the first answer.
     pub fn wait(&mut self) {
         if self.last.is_none() {
             self.last = self.heard.recv().ok();
@@ -83,7 +83,7 @@ impl LldpListener {
     }
 }
 
-/// As lldpd has heard them.
+/// The neighbours as lldpd reports them.
 pub fn neighbours() -> Result<Vec<Neighbour>, LldpError> {
     let run = Command::new("lldpcli")
         .args(["-f", "json0", "show", "neighbors"])
@@ -102,19 +102,20 @@ pub fn neighbours() -> Result<Vec<Neighbour>, LldpError> {
 
 /// In `json0`, everything that may be there more than once is a list, even when it is there once.
 pub(crate) fn heard(json: &str) -> Result<Vec<Neighbour>, LldpError> {
-    let told: Value = serde_json::from_str(json).map_err(|source| LldpError::Garbled { source })?;
-    let interfaces = list(&told["lldp"])
+    let answer: Value =
+        serde_json::from_str(json).map_err(|source| LldpError::Garbled { source })?;
+    let interfaces = list(&answer["lldp"])
         .iter()
         .flat_map(|it| list(&it["interface"]));
     Ok(interfaces.filter_map(neighbour).collect())
 }
 
-fn neighbour(told: &Value) -> Option<Neighbour> {
-    let chassis = list(&told["chassis"]).first()?;
-    let port = list(&told["port"]).first()?;
+fn neighbour(answer: &Value) -> Option<Neighbour> {
+    let chassis = list(&answer["chassis"]).first()?;
+    let port = list(&answer["port"]).first()?;
     let addresses = list(&chassis["mgmt-ip"]).iter().filter_map(value);
     Some(Neighbour {
-        interface: told["name"].as_str()?.to_owned(),
+        interface: answer["name"].as_str()?.to_owned(),
         system: first(&chassis["name"]).or_else(|| first(&chassis["id"]))?,
         port: port_name(port)?,
         address: addresses

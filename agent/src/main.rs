@@ -105,6 +105,6 @@ mod tests {
 
     #[test]
     fn command_docs_match_cli() {
-        super::commands::are_told(super::Cli::command(), "..");
+        super::commands::arguments_are_documented(super::Cli::command(), "..");
     }
 }

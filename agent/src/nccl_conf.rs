@@ -86,7 +86,7 @@ pub struct Conf {
     /// What others have written, before and behind our block.
     before: String,
     behind: String,
-    /// As it is there.
+    /// The present content of our block.
     ours: Option<String>,
 }
 
@@ -176,7 +176,7 @@ impl Conf {
         }
     }
 
-    /// All of it or nothing: it takes the file's place when it is written, and a kill leaves the one or the other.
+    /// Replaces the file atomically: after a kill, the old or the new content is there.
     pub fn apply(&self, variables: &Variables) -> Result<String, ConfError> {
         let text = self.with(variables)?;
         self.write(&text)?;
@@ -292,10 +292,10 @@ mod tests {
         assert!(refused(&behind).contains("line 4 already sets NCCL_DEBUG"));
         let open = format!("NCCL_ALGO=ring\n{BLOCK_BEGIN}\nNCCL_PROTO=simple\n");
         let (_folder, path) = scene(&open);
-        let told = Conf::read(&path).unwrap_err().to_string();
+        let message = Conf::read(&path).unwrap_err().to_string();
         assert!(
-            told.contains("line 2: Reweave's block has no end"),
-            "{told}"
+            message.contains("line 2: Reweave's block has no end"),
+            "{message}"
         );
     }
 

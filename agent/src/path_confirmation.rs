@@ -50,7 +50,7 @@ impl ConfirmationClient {
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    // From another host, or for an earlier request that was refused.
+                    // The packet is from another port, or the error is of an earlier request that was refused.
                     _ => {}
                 }
             }

@@ -37,7 +37,7 @@ pub struct Prober {
     own_ways: OwnWays,
 }
 
-/// Of an answer, the quoted packet's headers matter only.
+/// Only the headers of the quoted packet matter.
 const MAX_ICMP_BYTES: usize = 256;
 
 /// Whether this user may open raw sockets here.
@@ -70,8 +70,8 @@ impl Prober {
         })
     }
 
-    /// Sends it as the flow is sent; unless this host cannot reach anything there, or by several paths of which it is
-    /// unknown which one the flow takes. Then there will be no answer.
+    /// Sends a probe like a packet of its flow; unless this host has no path there, or several of which the flow's is
+    /// unknown. Then there will be no answer.
     pub fn send(&mut self, probe: &Probe) {
         let interface = match probe.aim {
             ProbeAim::Hop(flow) => self.own_ways.interface(flow),
@@ -92,7 +92,7 @@ impl Prober {
         let packet = probe.packet(self.mark);
         let to = SockaddrIn::from(std::net::SocketAddrV4::new(probe.destination(), 0));
         let parts = [IoSlice::new(&packet)];
-        // Routes may depend on the source, which the kernel does not look for in the packet.
+        // Routes may depend on the source, which the kernel does not read from the packet.
         let source = in_pktinfo {
             ipi_ifindex: interface.cast_signed(),
             ipi_spec_dst: in_addr {
@@ -110,7 +110,7 @@ impl Prober {
         )
     }
 
-    /// The next answer to one of this agent's probes, and when it came; none when no packet waits.
+    /// The next answer to a probe of this agent, and its time; none if no packet waits.
     pub fn receive(&self) -> Result<Option<(Moment, TraceAnswer)>, ProbeError> {
         loop {
             let mut packet = [0; MAX_ICMP_BYTES];
@@ -127,7 +127,7 @@ impl Prober {
         }
     }
 
-    /// How much was received, and when the kernel got it.
+    /// The received length, and when the kernel received it.
     fn receive_packet(&self, packet: &mut [u8]) -> Result<(usize, Moment), Errno> {
         let mut control = nix::cmsg_space!(nix::libc::timespec);
         let mut parts = [IoSliceMut::new(packet)];
@@ -143,17 +143,17 @@ impl Prober {
     }
 }
 
-/// Over which interfaces flows leave. A raw socket has no ports that a kernel could choose by.
+/// The interfaces by which flows leave. A raw socket has no ports for the kernel's hash.
 struct OwnWays {
     kernel: RouteSocket,
     hashing: OwnHashing,
-    /// What was asked since then.
+    /// The results since this moment.
     known: (Moment, BTreeMap<FlowKey, Leaves>),
 }
 
 /// Whichever the kernel takes.
 const ANY_INTERFACE: u32 = 0;
-/// A way is asked for once, and not for each probe of a trace.
+/// A path is looked up once, not for each probe of a trace.
 const ROUTE_TTL: Duration = Duration::from_millis(500);
 
 impl OwnWays {
@@ -183,7 +183,7 @@ impl OwnWays {
         let known = self.known.1.entry(flow);
         *known.or_insert_with(|| {
             let leaves = self.kernel.leaves(&flow, &self.hashing);
-            // Whom no way leads to, no probe will reach either.
+            // Without a path, probes cannot reach it either.
             leaves.unwrap_or(Leaves::Anyhow)
         })
     }

@@ -23,7 +23,7 @@ pub(crate) enum NoAnswer {
     Hangs,
 }
 
-/// Has it read this text.
+/// Runs the program with this input.
 pub(crate) fn ask(
     program: &mut Command,
     text: String,
@@ -32,7 +32,7 @@ pub(crate) fn ask(
     let piped = program.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.stderr(Stdio::piped()).spawn()?;
     let input = child.stdin.take();
-    // A program that does not read to the end reports why, or times out below.
+    // A program that does not read its input reports why, or times out.
     thread::spawn(move || input.map(|mut it| it.write_all(text.as_bytes())));
     let [printed, said] = [read(child.stdout.take()), read(child.stderr.take())];
     let Ok(printed) = printed.recv_timeout(patience) else {
@@ -47,15 +47,15 @@ pub(crate) fn ask(
     })
 }
 
-/// Set once it has ended.
+/// Set once the program has ended.
 fn read(from: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (tell, told) = channel();
+    let (tell, report) = channel();
     thread::spawn(move || {
         let mut bytes = vec![];
         let _ = from.map(|mut it| it.read_to_end(&mut bytes));
         let _ = tell.send(String::from_utf8_lossy(&bytes).into_owned());
     });
-    told
+    report
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
     fn hanging_program_times_out() {
         let hangs = shell("exec sleep 600", "", Duration::from_millis(50));
         assert!(matches!(hangs, Err(NoAnswer::Hangs)));
-        // More than a pipe holds, without a reader.
+        // The input is larger than a pipe's buffer, and the program does not read it.
         let deaf = shell(
             "exec sleep 600",
             &"x".repeat(1 << 20),

@@ -20,12 +20,12 @@ use crate::error::AgentError;
 use crate::fast_sampling::FastSamplingTimer;
 use crate::session::{AgentEvent, AgentUplink};
 
-/// News is sent at once, but not one piece at a time.
+/// The interval between urgent reports.
 const NEWS_INTERVAL: Duration = Duration::from_millis(20);
-/// Nothing is ever due later than that.
+/// The longest time without anything due.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Serves until the process is asked to end. The kernel keeps the pins it holds then.
+/// Serves until the process is asked to end. The kernel then keeps its pins.
 pub async fn run(
     mut agent: Agent,
     mut uplink: AgentUplink,
@@ -91,7 +91,7 @@ fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(watched?)
 }
 
-/// Never, if there is nothing to read from.
+/// Never ready if there is nothing to read from.
 async fn readable(
     answers: Option<&AsyncFd<OwnedFd>>,
 ) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
@@ -120,11 +120,13 @@ fn handle(
         AgentEvent::Connected => ticks.reset_immediately(),
         // Without a coordinator there are no probe lists and no reports.
         AgentEvent::Lost => agent.watch(&Watch::default()),
-        AgentEvent::Told(Instruction::Watch(watch)) => agent.watch(&watch),
-        AgentEvent::Told(Instruction::Probe(list)) => agent.probe_hosts(list),
-        AgentEvent::Told(Instruction::Closely(it)) => looks.handle_asked(Instant::now(), it),
-        AgentEvent::Told(Instruction::Install(install)) => answer(uplink, agent.install(install)),
-        AgentEvent::Told(Instruction::Unconfirmed(it)) => {
+        AgentEvent::Instructed(Instruction::Watch(watch)) => agent.watch(&watch),
+        AgentEvent::Instructed(Instruction::Probe(list)) => agent.probe_hosts(list),
+        AgentEvent::Instructed(Instruction::Closely(it)) => looks.handle_asked(Instant::now(), it),
+        AgentEvent::Instructed(Instruction::Install(install)) => {
+            answer(uplink, agent.install(install))
+        }
+        AgentEvent::Instructed(Instruction::Unconfirmed(it)) => {
             answer(uplink, agent.install_unconfirmed(it));
         }
     }

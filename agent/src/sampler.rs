@@ -1,9 +1,9 @@
-//! Samples the bytes over the links, a hundred times a second while they carry more than chatter, for the iteration
-//! detector.
+//! Samples the bytes over the links a hundred times a second while they carry more than background traffic, for the
+//! iteration detector.
 //!
-//! A thread of its own reads the counters' files, which stay open; that costs far less than asking the kernel for all
-//! data of its interfaces. The ports of RDMA NICs are read, too. On a host that forwards for others, links carry
-//! foreign traffic too; its own traffic is its segments of TCP.
+//! A thread of its own reads the counter files, which stay open: this is far cheaper than asking the kernel for all
+//! data of its interfaces. The ports of RDMA NICs are read, too. On a host that forwards, links also carry foreign
+//! traffic; its own traffic is its TCP segments.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -30,29 +30,29 @@ pub use segments::SegmentDelta;
 use segments::Segments;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
-/// While the links are idle; traffic that begins then is seen later once, by this interval.
+/// While links are idle; new traffic is seen late by at most this interval.
 const QUIET_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// Of that step, so that it is never longer.
+/// The tolerance of that interval, within it.
 const QUIET_SAMPLE_TOLERANCE: Duration = Duration::from_millis(75);
-/// Interfaces are looked for again this often.
+/// The interval at which interfaces are listed again.
 const RESCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// Samples that are not fetched are dropped.
 const MAX_BEATS: usize = 4096;
-/// RDMA ports are read this often: some NICs take long to tell.
+/// The interval of RDMA ports: some NICs answer slowly.
 const PORTS_INTERVAL: Duration = Duration::from_millis(100);
 const INTERFACES_PATH: &str = "sys/class/net";
 const RDMA_DEVICES_PATH: &str = "sys/class/infiniband";
 const MAX_NUMBER_BYTES: usize = 24;
 
-/// What was read since it was last asked for.
+/// The samples since the last call.
 #[derive(Default)]
 pub struct WireSamples {
     pub wires: Vec<ByteDelta>,
-    /// Of a host that forwards.
+    /// The traffic of a host that also forwards for others.
     pub own: Vec<SegmentDelta>,
 }
 
-/// Reads until it is dropped.
+/// Samples until it is dropped.
 pub struct Sampler {
     heard: Arc<Mutex<WireSamples>>,
     stop: Arc<AtomicBool>,
@@ -60,8 +60,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Of all RDMA ports whose files are below `root`, and of the interfaces for which `is_wire` holds;
-    /// `gate` hears of it at once. What it says itself only who `forwards` is asked for.
+    /// Samples all RDMA ports below `root`, and the interfaces for which `is_wire` holds; `gate` gets the growth at
+    /// once. The host's own segments are sampled only if it `forwards`.
     pub fn start(
         root: &Path,
         is_wire: impl Fn(&str) -> bool + Send + 'static,
@@ -83,7 +83,7 @@ impl Sampler {
         })
     }
 
-    /// What was read since this was last asked.
+    /// The samples since the last call.
     pub fn take(&self) -> WireSamples {
         std::mem::take(&mut lock(&self.heard))
     }
@@ -93,7 +93,7 @@ impl Drop for Sampler {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It ends within a step, and has nothing to say.
+            // It ends within an interval, and has no result.
             let _ = thread.join();
         }
     }
@@ -129,8 +129,8 @@ fn watch(
     }
 }
 
-/// How long to sleep, and how exactly. To wake an idle processor costs more than to read the counters:
-/// while nothing goes on, it is enough to wake up when something else does.
+/// The sleep time and its tolerance. Waking an idle processor costs more than reading the counters: while links are
+/// idle, it is enough to wake up with other timers.
 #[derive(Default)]
 struct SamplingPace {
     is_quiet: bool,
@@ -144,7 +144,7 @@ impl SamplingPace {
             } else {
                 Duration::ZERO
             };
-            // Without it the thread only wakes up by itself.
+            // Without the slack, the thread only wakes up by itself.
             let _ = prctl::set_timerslack(slack.as_nanos() as u64);
             self.is_quiet = is_quiet;
         }
@@ -156,7 +156,7 @@ impl SamplingPace {
     }
 }
 
-/// The gate gets only growth of visible links: whether others are idle is unknown.
+/// The gate only gets the growth of visible links: whether others are idle is unknown.
 fn note(growth: ByteDelta, is_seen: bool, gate: &SharedGate, out: &Mutex<WireSamples>) {
     if is_seen {
         gate.handle_growth(growth.from, growth.to, growth.sent + growth.received);
@@ -252,7 +252,7 @@ impl Meters {
         }
     }
 
-    /// What all of them carried since this was last asked; forgets those that are gone.
+    /// What all of them carried since the last call. Forgets the ones that are gone.
     fn grown(&mut self, to: Moment) -> ByteDelta {
         let mut growth = ByteDelta {
             from: std::mem::replace(&mut self.read, to),
@@ -330,7 +330,7 @@ mod tests {
         fs::create_dir_all(&counters).unwrap();
         let files = ["port_xmit_data", "port_rcv_data"]
             .map(|name| fs::File::create(counters.join(name)).unwrap());
-        // In its place, so that there is always a number.
+        // The file is overwritten in place, so that it always contains a number.
         let count = |numbers: [u64; 2]| {
             for (file, number) in files.iter().zip(numbers) {
                 file.write_all_at(format!("{number:020}\n").as_bytes(), 0)

@@ -42,10 +42,10 @@ pub(crate) fn measure_all(words: &[String]) {
         let measure = |_| measure(&fabric, &flows, options);
         let mut runs: Vec<_> = (0..RUN_COUNT).map(measure).collect();
         runs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (took_s, told) = &runs[RUN_COUNT / 2];
+        let (took_s, report) = &runs[RUN_COUNT / 2];
         let (_, fim_s) = timed(|| of_listed(&mut Atlas::new(&fabric), &flows));
         println!(
-            "{name} {sizes} {fim_s:.4} {took_s:.4} {MAX_TIME_S} {told} {:.0}",
+            "{name} {sizes} {fim_s:.4} {took_s:.4} {MAX_TIME_S} {report} {:.0}",
             peak_mib()
         );
     }
@@ -78,7 +78,7 @@ fn measure(fabric: &Fabric, flows: &[Listed], options: &Options) -> (f64, String
         rebalance(&mut atlas, flows, &Ecmp::default(), options)
     });
     let solution = &plan.solution;
-    let told = format!(
+    let text = format!(
         "{:.2} {:.2} {:.2} {:.2} {} {}",
         solution.before.over_mean,
         solution.bound.over_mean,
@@ -87,5 +87,5 @@ fn measure(fabric: &Fabric, flows: &[Listed], options: &Options) -> (f64, String
         solution.moves,
         solution.least_moves
     );
-    (took_s, told)
+    (took_s, text)
 }

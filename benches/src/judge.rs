@@ -1,4 +1,4 @@
-//! The judge, whom the leader asks of each plan, of its whole course and before each round, on rings with chords. The
+//! The judge, whom the leader asks of each plan, of its whole migration plan and before each round, on rings with chords. The
 //! largest ring has as many entries as a plan may have.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +16,7 @@ const NODES: [usize; 4] = [64, 128, 256, 512];
 /// Nothing else is done meanwhile, and the core takes it for a stall when it hears of nothing for a second: all waiting
 /// begins again then.
 const MAX_TIME_S: f64 = 1.0;
-/// Of the course that is judged. On the largest rings the leader does other things between two legs.
+/// Of the migration plan that is judged. On the largest rings the leader does other things between two steps.
 const STEP_COUNT: usize = 4;
 
 /// What is asked of the judge, and whether all is well.
@@ -31,7 +31,11 @@ const BENCH_CASES: [(&str, bool, Question); 6] = [
         false,
         is_sound_without_loss,
     ),
-    ("judge-of-a-course-of-4-rounds", false, is_sound_all_along),
+    (
+        "judge-of-a-migration-of-4-rounds",
+        false,
+        is_sound_all_along,
+    ),
     ("judge-of-a-plan", false, is_sound_at_rest),
     ("judge-of-claims", false, claims_something),
 ];
@@ -74,7 +78,7 @@ fn is_sound_without_loss(network: &Network<'_>, next: &Tables) -> bool {
     is_sound(&lossless, next)
 }
 
-/// To these tables and back, as often as there are legs for.
+/// To these tables and back, as often as there are steps for.
 fn is_sound_all_along(network: &Network<'_>, next: &Tables) -> bool {
     let rounds = [next, network.tables].into_iter().cycle().take(STEP_COUNT);
     let undrain = rounds.cloned().collect();
@@ -82,8 +86,8 @@ fn is_sound_all_along(network: &Network<'_>, next: &Tables) -> bool {
         undrain,
         ..Wave::default()
     };
-    let course = MigrationPlan { waves: vec![wave] };
-    check_migration(network, &course, (network.tables, network.circuits)).is_ok()
+    let migration_plan = MigrationPlan { waves: vec![wave] };
+    check_migration(network, &migration_plan, (network.tables, network.circuits)).is_ok()
 }
 
 fn is_sound_at_rest(network: &Network<'_>, next: &Tables) -> bool {

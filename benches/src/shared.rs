@@ -50,7 +50,7 @@ pub(crate) fn measure_all(words: &[String]) {
         ("reweave", models.each_ref().map(shard_ms)),
     ];
     for (name, times) in &alone {
-        println!("# {name} alone: {}", told(times));
+        println!("# {name} alone: {}", times_line(times));
     }
     for jobs in JOB_COUNTS {
         let turn = || MODEL_ORDER.iter().cycle().take(jobs);
@@ -68,7 +68,7 @@ pub(crate) fn measure_all(words: &[String]) {
     }
 }
 
-fn told(times: &[f64; 4]) -> String {
+fn times_line(times: &[f64; 4]) -> String {
     let each = MODELS
         .iter()
         .zip(times)

@@ -55,7 +55,7 @@ fn wired(hosts: usize, strides: &[usize]) -> Fabric {
     Fabric::parse("fabric.toml", &text).expect("the fabric is sound")
 }
 
-fn told(name: &str, goal_s: f64, mut runs: Vec<(f64, String)>) {
+fn print_row(name: &str, goal_s: f64, mut runs: Vec<(f64, String)>) {
     runs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (took_s, figures) = &runs[runs.len() / 2];
     println!("{name} {took_s:.4} {goal_s} {figures} {:.0}", peak_mib());
@@ -132,7 +132,7 @@ fn localisation() {
             ),
         )
     });
-    told("localise-100000-results", 0.1, runs.collect());
+    print_row("localise-100000-results", 0.1, runs.collect());
 }
 
 /// All that is done with results from when they are known by names until a finding is reported.
@@ -163,7 +163,7 @@ fn diagnosis() {
             format!("findings={} first={}", found.len(), found[0].class),
         )
     });
-    told("diagnose-100000-results", 0.1, runs.collect());
+    print_row("diagnose-100000-results", 0.1, runs.collect());
 }
 
 /// As often as the command asks for: ten probes a second by flows of two and a half.
@@ -212,7 +212,7 @@ fn probes(shape: &Shape) {
         cover.least,
         cover.uncovered.len()
     );
-    told(shape.name, 2.0, vec![(took_s, figures)]);
+    print_row(shape.name, 2.0, vec![(took_s, figures)]);
 }
 
 /// What a coordinator chooses from: four flows of each host to one of its next 64, whose ways were traced.
@@ -241,7 +241,7 @@ fn chosen() {
     }
     let (chosen, took_s) = timed(|| choose(&candidates, atlas.hops(), FLOWS_PER_LINK));
     let figures = format!("candidates={} chosen={}", candidates.len(), chosen.len());
-    told("probes-live-10000-hosts", 2.0, vec![(took_s, figures)]);
+    print_row("probes-live-10000-hosts", 2.0, vec![(took_s, figures)]);
 }
 
 /// A ring and groups of eight that exchange more, on 32 racks, in disorder.
@@ -268,7 +268,7 @@ fn ranks() {
     let (placed, took_s) = timed(|| place(&request));
     let placed = placed.expect("there are hosts enough");
     let [before, after] = placed.crossing.map(|bytes| bytes / 1e9);
-    told(
+    print_row(
         "ranks-1024",
         5.0,
         vec![(took_s, format!("crossing_gb={before:.0}->{after:.0}"))],

@@ -119,8 +119,8 @@ fn interval(
         place: &search.place(),
         settings,
     };
-    let told = found.proposal.tell_interval(&job, request, &mut |_| true);
-    told.expect("it was simulated");
+    let report = found.proposal.interval_of(&job, request, &mut |_| true);
+    report.expect("it was simulated");
     let interval = found.proposal.interval.as_ref();
     interval.map(|it| [it.low_ms, it.high_ms])
 }

@@ -39,7 +39,7 @@ pub enum Bandwidth {
         rate: Rate,
         trains: u32,
     },
-    /// The trains do not tell.
+    /// The trains give no estimate.
     Unknown { why: Unclear, trains: u32 },
 }
 

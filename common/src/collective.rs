@@ -6,7 +6,7 @@ use crate::moment::Moment;
 use crate::time_span::TimeSpan;
 use crate::units::Bytes;
 
-/// Where an agent hears jobs, and a job tells its agent.
+/// The socket at which an agent receives the reports of jobs.
 pub const COLLECTIVES_SOCKET: &str = "/run/reweave/collectives";
 /// Names another place for it.
 pub const COLLECTIVES_VARIABLE: &str = "REWEAVE_COLLECTIVES";
@@ -131,7 +131,7 @@ pub fn add_peer(peers: &mut Vec<RankPeer>, peer: RankPeer) {
     }
 }
 
-/// Together with those that were done alike.
+/// Counts the collectives that were done alike together.
 pub fn add_works(all: &mut Vec<Works>, works: Works) {
     match all.iter_mut().find(|it| it.is_like(&works)) {
         Some(same) => same.add(&works),

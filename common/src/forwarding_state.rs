@@ -87,10 +87,10 @@ mod tests {
             rules: Vec::new(),
             routes,
         };
-        let told = holding(vec![route(1, &[("a", 1), ("b", 2)]), route(2, &[("a", 1)])]);
+        let report = holding(vec![route(1, &[("a", 1), ("b", 2)]), route(2, &[("a", 1)])]);
         let held = holding(vec![route(2, &[("a", 1)]), route(1, &[("b", 2), ("a", 1)])]);
-        assert!(held.is_same_as(&told));
+        assert!(held.is_same_as(&report));
         let other = holding(vec![route(2, &[("a", 1)]), route(1, &[("b", 1), ("a", 1)])]);
-        assert!(!other.is_same_as(&told));
+        assert!(!other.is_same_as(&report));
     }
 }

@@ -41,7 +41,7 @@ pub enum MigrationStep<'c> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StepPosition {
     pub wave: usize,
-    pub stretch: MigrationStage,
+    pub stage: MigrationStage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub enum MigrationStage {
 }
 
 impl Wave {
-    fn legs(&self) -> impl Iterator<Item = (MigrationStage, MigrationStep<'_>)> {
+    fn steps(&self) -> impl Iterator<Item = (MigrationStage, MigrationStep<'_>)> {
         let drain = self.drain.iter().enumerate();
         let drain =
             drain.map(|(round, it)| (MigrationStage::Draining { round }, MigrationStep::Round(it)));
@@ -74,21 +74,21 @@ impl Wave {
 }
 
 impl MigrationPlan {
-    pub fn legs(&self) -> impl Iterator<Item = (StepPosition, MigrationStep<'_>)> {
+    pub fn steps(&self) -> impl Iterator<Item = (StepPosition, MigrationStep<'_>)> {
         let waves = self.waves.iter().enumerate();
         waves.flat_map(|(wave, it)| {
-            let legs = it.legs();
-            legs.map(move |(stretch, leg)| (StepPosition { wave, stretch }, leg))
+            let steps = it.steps();
+            steps.map(move |(stage, step)| (StepPosition { wave, stage }, step))
         })
     }
 
     pub fn rounds(&self) -> usize {
         let is_round =
-            |(_, leg): &(StepPosition, MigrationStep<'_>)| matches!(leg, MigrationStep::Round(_));
-        self.legs().filter(is_round).count()
+            |(_, step): &(StepPosition, MigrationStep<'_>)| matches!(step, MigrationStep::Round(_));
+        self.steps().filter(is_round).count()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.legs().next().is_none()
+        self.steps().next().is_none()
     }
 }

@@ -10,7 +10,7 @@ use crate::units::{Bytes, Percent};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Periodicity {
-    /// Too little was seen to tell.
+    /// Too few samples to decide.
     Unknown {
         watched: TimeSpan,
     },

@@ -113,7 +113,7 @@ impl Plan {
     }
 
     /// Whether it says how long iterations will take of all jobs of which the other does.
-    pub fn foretells(&self, other: &Self) -> bool {
+    pub fn predicts_all_of(&self, other: &Self) -> bool {
         let says = |job: &str| self.iterations.iter().any(|it| it.job == job);
         other.iterations.iter().all(|it| says(&it.job))
     }

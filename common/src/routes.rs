@@ -27,7 +27,7 @@ impl Routes {
         Self::around(fabric, &BTreeSet::new())
     }
 
-    /// Of those that do without some links, such as dark ones.
+    /// Routes that avoid some links, such as dark ones.
     pub fn around(fabric: &Fabric, closed: &BTreeSet<LinkId>) -> Self {
         let links = fabric.links().map(|(link, _)| closed.contains(&link));
         let is_closed: Vec<_> = links.collect();

@@ -37,7 +37,7 @@ pub enum TrafficSource {
     Ebpf,
     /// Counters of nftables: every packet, from its IP header on.
     Nftables,
-    /// What TCP sockets tell: no headers, nothing sent twice, no UDP.
+    /// What TCP sockets report: no headers, no retransmissions, no UDP.
     Sockets,
 }
 

@@ -207,16 +207,19 @@ mod tests {
     }
 
     /// `leaf0(h0 h1)`, as deep as it goes.
-    fn told(fabric: &Fabric, group: &Group) -> String {
+    fn outline(fabric: &Fabric, group: &Group) -> String {
         let members = match &group.members {
             Members::Hosts(hosts) => hosts.iter().map(|&it| fabric.name(it).to_owned()).collect(),
-            Members::Groups(groups) => groups.iter().map(|it| told(fabric, it)).collect::<Vec<_>>(),
+            Members::Groups(groups) => groups
+                .iter()
+                .map(|it| outline(fabric, it))
+                .collect::<Vec<_>>(),
         };
         format!("{}({})", group.name, members.join(" "))
     }
 
     fn tree(fabric: &Fabric) -> String {
-        told(fabric, &Group::of(fabric).unwrap())
+        outline(fabric, &Group::of(fabric).unwrap())
     }
 
     #[test]
@@ -287,8 +290,8 @@ mod tests {
     #[test]
     fn hosts_without_switches_are_no_tree() {
         let ring = fabric("kind = \"direct\"\nhosts = 4\nlink_gbps = 25\nstrides = [1]");
-        let told = Group::of(&ring).unwrap_err().to_string();
-        assert!(told.starts_with("h0 has no switch"), "{told}");
+        let message = Group::of(&ring).unwrap_err().to_string();
+        assert!(message.starts_with("h0 has no switch"), "{message}");
     }
 
     #[test]

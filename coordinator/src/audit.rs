@@ -75,7 +75,7 @@ pub(crate) enum Who {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuditSubject {
     pub(crate) what: String,
-    /// Of the plan that it is about.
+    /// The seal of the plan that the record is about.
     pub(crate) seal: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl From<&str> for AuditSubject {
     }
 }
 
-/// Nothing that is worth a line came of it where none is returned.
+/// Returns None where no outcome is worth a line.
 pub(crate) fn outcome(decides: bool, response: &Response) -> Option<Result<(), String>> {
     match response {
         // It is asked again where it belongs.
@@ -111,11 +111,11 @@ pub(crate) struct Audit {
     tasks: mpsc::Sender<Task>,
 }
 
-/// For the thread that writes.
+/// Tasks for the thread that writes.
 #[derive(Debug)]
 enum Task {
     Write(Box<Entry>),
-    /// All that came before is on disk then.
+    /// Answers once all earlier lines are on disk.
     Flush(oneshot::Sender<()>),
 }
 
@@ -130,7 +130,7 @@ struct Entry {
 }
 
 impl Audit {
-    /// In a folder of its own below this one.
+    /// Opens the audit log in its own folder below `data`.
     pub(crate) fn open(data: &Path) -> Result<Self, AuditError> {
         let folder = folder_in(data);
         let journal = Journal::open(LocalFiles, &folder)?;
@@ -189,7 +189,7 @@ impl Audit {
     }
 }
 
-/// Until the last [`Audit`] is gone.
+/// Writes lines until the last [`Audit`] is dropped.
 fn write_lines(mut journal: Journal<LocalFiles>, tasks: &mpsc::Receiver<Task>) {
     for task in tasks {
         let done = match task {
@@ -214,7 +214,7 @@ fn write_lines(mut journal: Journal<LocalFiles>, tasks: &mpsc::Receiver<Task>) {
     }
 }
 
-/// As it is written down.
+/// A record as it is written to the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct AuditLine {
     number: u64,
@@ -370,7 +370,7 @@ impl<F: FileSystem> Journal<F> {
         let begins = if self.is_torn { "\n" } else { "" };
         let line = format!("{begins}{text}\n");
         let written = self.file.write_all(line.as_bytes());
-        // Who asked is answered next, and a loss of power must not take what was answered.
+        // The client gets its answer next, and a loss of power must not lose the record of an answered request.
         let written = written.and_then(|()| self.file.sync_data());
         self.is_torn = written.is_err();
         match &written {
@@ -397,7 +397,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// By the number of the first line, which sorts as the files came.
+/// The file's name is the number of its first line, so that files sort by age.
 fn named(folder: &Path, first: u64) -> PathBuf {
     folder.join(format!("{first:020}.jsonl"))
 }
@@ -409,7 +409,7 @@ fn make_folder(files: &impl FileSystem, folder: &Path) -> Result<(), AuditError>
             made.map_err(failed("make", folder))?;
             sync_entry(files, folder)
         }
-        // As one that a killed process has made.
+        // A killed process may have left an empty folder.
         Ok(inside) if inside.is_empty() => sync_entry(files, folder),
         other => other.map(drop).map_err(failed("read", folder)),
     }

@@ -25,7 +25,7 @@ impl Clock {
         self.origin + self.began.elapsed()
     }
 
-    /// By how much moments are ahead of the time of day.
+    /// The difference by which moments are ahead of the time of day.
     pub(crate) fn ahead(&self) -> Duration {
         self.now().since(time_of_day())
     }

@@ -308,11 +308,11 @@ mod tests {
             .map(drop)
             .unwrap_err();
         assert!(error.is_bad_input(), "{error}");
-        let told = format!(
+        let text = format!(
             "{}/log was written by another version of this program: start that version",
             folder.path().display()
         );
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), text);
     }
 
     #[test]

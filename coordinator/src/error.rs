@@ -49,7 +49,7 @@ pub(crate) enum CoordinatorError {
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
     #[error("cannot send the list of revoked members")]
-    Notice { source: Box<LinkError> },
+    DenyLists { source: Box<LinkError> },
     #[error("cannot serve health and metrics at {address}")]
     Http {
         address: SocketAddr,

@@ -24,7 +24,7 @@ pub(crate) enum Undone {
 }
 
 impl ExclusiveJob {
-    /// For work that may take this long.
+    /// Creates the lock for work that may take this long.
     pub(crate) fn new(longest: Duration) -> Self {
         Self {
             place: Arc::new(Semaphore::new(1)),

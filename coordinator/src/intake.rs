@@ -120,7 +120,7 @@ pub(crate) enum Event {
         request: Request,
         reply: oneshot::Sender<SealedResponse>,
     },
-    /// Of the replica of this coordinator.
+    /// An outcome of this coordinator's replica.
     Replicated(Outcome),
     Tick,
     End,
@@ -212,7 +212,7 @@ impl Queue {
     }
 }
 
-/// To wait for the next outside of the runtime.
+/// Builds a runtime that waits for the next event, for threads outside of a runtime.
 pub(crate) fn waiting() -> std::io::Result<Runtime> {
     Builder::new_current_thread().build()
 }
@@ -246,7 +246,7 @@ impl Intake {
         }
     }
 
-    /// As telemetry, and waits for a place.
+    /// Puts an event that counts as telemetry, and waits for room.
     pub(crate) async fn put_patiently(&self, event: Event) -> Result<(), Closed> {
         self.telemetry.send(event).await.map_err(|_| Closed)
     }

@@ -46,7 +46,7 @@ pub(crate) async fn serve_joins(
 async fn answer(applicant: Applicant, context: ServerContext) {
     let from = applicant.address().ip();
     // No token is used up for a certificate that cannot be made.
-    if context.signing.signs() == Signs::Nobody {
+    if context.signing.signs() == Signs::NoCoordinator {
         tracing::warn!("{from} has a token, but no signer is reachable");
         return applicant.ask_another().await;
     }

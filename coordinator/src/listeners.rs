@@ -98,7 +98,7 @@ fn listen(
     listener.map_err(|error| place.wrong(CoordinatorError::listen(error)))
 }
 
-/// At the configured address, or else at the default one; an occupied default is skipped.
+/// Binds the configured address or the default one. An occupied default is skipped.
 fn open_join_listener(
     config: &Config,
     identity: &Identity,

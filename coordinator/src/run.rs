@@ -36,14 +36,14 @@ use crate::server_context::ServerContext;
 use crate::service;
 use crate::session_limit::{Bounds, SessionLimit};
 use crate::sessions::{
-    AgentRates, COORDINATOR_SESSIONS, IdentityLocks, Notice, OPERATOR_SESSIONS, STANDBY_SESSIONS,
-    STARTING_SESSIONS, publish,
+    AgentRates, COORDINATOR_SESSIONS, DenyListUpdates, IdentityLocks, OPERATOR_SESSIONS,
+    STANDBY_SESSIONS, STARTING_SESSIONS, publish,
 };
 use crate::signing::{Neighbours, Signing};
-use crate::traces::{Telling, Traces};
+use crate::traces::{TraceExport, Traces};
 use crate::webhooks::Hooks;
 
-/// As often as the core wants to know that time passes.
+/// The interval at which the core needs to learn the time.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// One core is enough for thousands of agents that are there already.
 const MAX_SESSION_THREADS: usize = 4;
@@ -109,7 +109,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
 
 /// Threads that serve sessions.
 struct Loops {
-    /// For agents, people and other clients.
+    /// The runtime for agents, people and other clients.
     crowd: Runtime,
     /// Packets are read, and coordinators talk to each other. Beside the crowd that would wait behind every handshake
     /// of a thousand agents that come at once, until no coordinator leads any longer.
@@ -140,7 +140,7 @@ fn start_runtime(name: &str, threads: usize) -> Result<Runtime, CoordinatorError
 struct Parts {
     engine: Engine,
     event_loop: EventLoop,
-    telling: Option<Telling>,
+    telling: Option<TraceExport>,
     posts: Posts,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
@@ -262,15 +262,15 @@ struct Network {
     replication: Replication,
     peer_status: PeerStatus,
     local_health: LocalHealth,
-    /// Who is revoked or removed, by what was agreed on.
+    /// The revoked and removed members, as agreed in the log.
     denied: watch::Receiver<DenyLists>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
-    /// To the trace collector.
-    telling: Option<Telling>,
+    /// The export of traces to the collector.
+    telling: Option<TraceExport>,
 }
 
-/// Who this coordinator is, and what it signs others with.
+/// The identity of this coordinator, and its signer for other certificates.
 struct Ours {
     identity: Identity,
     signing: Signing,
@@ -295,9 +295,9 @@ async fn serve(
         apart,
         audit,
     } = ours;
-    let notices = follow_denied(network.denied, identity.clone())?;
+    let deny_list_updates = follow_denied(network.denied, identity.clone())?;
     let hooks = Hooks::open(&config.webhooks)?;
-    network.telling.map_or(Ok(()), Telling::begin)?;
+    network.telling.map_or(Ok(()), TraceExport::begin)?;
     let (signing, ours) = keep_identity(signing, identity, network.cluster.clone());
     let context = ServerContext {
         fabric: config.fabric.clone(),
@@ -310,12 +310,12 @@ async fn serve(
         local_health: network.local_health,
         decisions: network.decisions,
         endings: network.endings,
-        told: hooks.told(),
+        deliveries: hooks.delivery_counters(),
         operator_sessions: SessionLimit::new(OPERATOR_SESSIONS),
         standby_sessions: SessionLimit::new(STANDBY_SESSIONS),
         starting_sessions: SessionLimit::new(STARTING_SESSIONS),
         coordinator_sessions: SessionLimit::new(COORDINATOR_SESSIONS),
-        notices,
+        deny_list_updates,
         open_sessions: SessionLimit::new(Bounds::NONE),
         agent_locks: IdentityLocks::default(),
         driver_locks: IdentityLocks::default(),
@@ -327,7 +327,7 @@ async fn serve(
         apart: apart.clone(),
     };
     http::serve(listeners.http.take(), listeners.https.take(), &context);
-    tokio::spawn(hooks.keep_telling(context.clone()));
+    tokio::spawn(hooks.keep_notifying(context.clone()));
     let own = Own {
         identity: context.ours.clone(),
         folder: network.folder,
@@ -345,7 +345,7 @@ async fn serve(
     };
     let closing = listeners.listener.close("the coordinator is shutting down");
     closing.await;
-    // An event loop that is gone needs no telling.
+    // An event loop that has ended needs no notification.
     let _ = intake.put(Event::End).await;
     outcome.and(threads.join())
 }
@@ -371,21 +371,21 @@ fn keep_identity(
 fn follow_denied(
     mut denied: watch::Receiver<DenyLists>,
     identity: Identity,
-) -> Result<watch::Receiver<Arc<Notice>>, CoordinatorError> {
+) -> Result<watch::Receiver<Arc<DenyListUpdates>>, CoordinatorError> {
     let lists = denied.borrow_and_update().clone();
     identity.deny(lists.revoked.clone());
-    let first = Notice::first(lists).map_err(|error| CoordinatorError::Notice {
+    let first = DenyListUpdates::first(lists).map_err(|error| CoordinatorError::DenyLists {
         source: Box::new(error),
     })?;
-    let (notices, told) = watch::channel(Arc::new(first));
+    let (deny_list_updates, receiver) = watch::channel(Arc::new(first));
     tokio::spawn(async move {
         while denied.changed().await.is_ok() {
             let lists = denied.borrow_and_update().clone();
             identity.deny(lists.revoked.clone());
-            publish(lists, &notices);
+            publish(lists, &deny_list_updates);
         }
     });
-    Ok(told)
+    Ok(receiver)
 }
 
 pub(crate) fn endings() -> Result<[Signal; 2], CoordinatorError> {
@@ -409,7 +409,7 @@ async fn tick(intake: &Intake) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let per_report = SHED_REPORT_INTERVAL.as_millis() / TICK_INTERVAL.as_millis();
     let per_sign = service::WATCHDOG_INTERVAL.as_millis() / TICK_INTERVAL.as_millis();
-    let mut told = 0;
+    let mut reported_count = 0;
     for count in 1_u128.. {
         ticks.tick().await;
         // An event loop that stands still takes nothing in, and then the watchdog is not fed.
@@ -420,16 +420,16 @@ async fn tick(intake: &Intake) {
             reweave_link::service::alive();
         }
         if count.is_multiple_of(per_report) {
-            report_shed(intake, &mut told);
+            report_shed(intake, &mut reported_count);
         }
     }
 }
 
-fn report_shed(intake: &Intake, told: &mut u64) {
+fn report_shed(intake: &Intake, reported: &mut u64) {
     let shed = intake.counts().shed;
-    if shed > *told {
-        let since = shed - *told;
+    if shed > *reported {
+        let since = shed - *reported;
         tracing::warn!(dropped = since, "telemetry queue full, reports dropped");
-        *told = shed;
+        *reported = shed;
     }
 }

@@ -30,7 +30,7 @@ use crate::intake::{Asker, Closed, Event, Intake, SealedResponse};
 use crate::local_health::LocalHealth;
 use crate::replication::{Cluster, PeerStatus, Replication, SILENCE_TIMEOUT, Task};
 use crate::session_limit::SessionLimit;
-use crate::sessions::{AgentRates, IdentityLocks, Notice, Reason};
+use crate::sessions::{AgentRates, DenyListUpdates, IdentityLocks, Reason};
 use crate::signing::Signing;
 use crate::warnings::{apart, warnings};
 use crate::webhooks::DeliveryCounters;
@@ -43,7 +43,7 @@ pub(crate) struct ServerContext {
     pub(crate) signing: Signing,
     /// This coordinator's certificate, renewed in time.
     pub(crate) ours: watch::Receiver<Identity>,
-    /// Who the coordinators are, and who of them leads.
+    /// The coordinators, and which of them leads.
     pub(crate) cluster: watch::Receiver<Cluster>,
     pub(crate) replication: Replication,
     /// What is known of the others, and what this one suffers from.
@@ -52,7 +52,7 @@ pub(crate) struct ServerContext {
     pub(crate) decisions: Decisions,
     /// How plans ended, and what became of news for others.
     pub(crate) endings: EventCounters<Ending>,
-    pub(crate) told: Arc<[DeliveryCounters]>,
+    pub(crate) deliveries: Arc<[DeliveryCounters]>,
     /// Of operators and viewers, of members that wait for this one to lead, of agents that wait to begin, and of other
     /// coordinators.
     pub(crate) operator_sessions: SessionLimit<Member>,
@@ -60,8 +60,8 @@ pub(crate) struct ServerContext {
     pub(crate) starting_sessions: SessionLimit<NodeId>,
     pub(crate) coordinator_sessions: SessionLimit<Member>,
     /// The deny list for members.
-    pub(crate) notices: watch::Receiver<Arc<Notice>>,
-    /// All sessions, which are counted and not limited.
+    pub(crate) deny_list_updates: watch::Receiver<Arc<DenyListUpdates>>,
+    /// The open sessions. They are counted and not limited.
     pub(crate) open_sessions: SessionLimit<Role>,
     /// Which machine speaks for a node, and for an optical switch.
     pub(crate) agent_locks: IdentityLocks<NodeId>,
@@ -73,7 +73,7 @@ pub(crate) struct ServerContext {
     pub(crate) apart: Handle,
     /// What was.
     pub(crate) archive: Archive,
-    /// Who asked for what.
+    /// The audit log of requests and their authors.
     pub(crate) audit: Audit,
     pub(crate) pages: Pages,
 }
@@ -89,7 +89,7 @@ fn as_it_is(response: Response) -> Response {
     response
 }
 
-/// Of an approval of what is carried out already.
+/// Answers an approval of a plan that is carried out already.
 fn has_begun(generation: Generation, response: Response) -> Response {
     match response {
         Response::Refused(Refused::Busy { running }) if running == generation => {
@@ -217,7 +217,7 @@ impl ServerContext {
         }
     }
 
-    /// All coordinators; only the leader knows how far the others are.
+    /// The state of all coordinators. Only the leader knows the progress of the others.
     pub(crate) async fn coordinators(&self) -> Result<Vec<CoordinatorStatus>, Closed> {
         let status = self.replication.status().await.ok_or(Closed)?;
         Ok(self.described(&status))
@@ -234,7 +234,7 @@ impl ServerContext {
         })
     }
 
-    /// Who the coordinators are after the change.
+    /// Changes the coordinators, and returns the members after the change.
     pub(crate) async fn change_members(&self, order: MemberOrder) -> Result<Response, Closed> {
         let (reply, done) = oneshot::channel();
         self.replication.put(Task::Change { order, reply });
@@ -371,11 +371,11 @@ mod tests {
                 running: Generation(running),
             })
         };
-        let told = |running| has_begun(Generation(15), of(running));
+        let describe = |running| has_begun(Generation(15), of(running));
         let generation = Generation(15);
-        assert_eq!(told(15), Response::ApplyStarted { generation });
-        assert_eq!(audit::outcome(true, &told(15)), Some(Ok(())));
-        assert_eq!(told(14), of(14));
-        assert!(matches!(audit::outcome(true, &told(14)), Some(Err(_))));
+        assert_eq!(describe(15), Response::ApplyStarted { generation });
+        assert_eq!(audit::outcome(true, &describe(15)), Some(Ok(())));
+        assert_eq!(describe(14), of(14));
+        assert!(matches!(audit::outcome(true, &describe(14)), Some(Err(_))));
     }
 }

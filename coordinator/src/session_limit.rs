@@ -156,7 +156,7 @@ impl<K: LimitKey> Slots<K> {
         self.bounds.max_per_key.filter(|max| open >= *max)
     }
 
-    /// Without a bound, keys are not summed up: there are as many as the fabric has members.
+    /// Without a limit, keys are not grouped: there are only as many as the fabric has members.
     fn reached_by_group(&self, key: &K) -> Option<usize> {
         let max = self.bounds.max_per_group?;
         let group = key.group();

@@ -8,7 +8,7 @@ use reweave_common::operator::{AgentStatus, CoordinatorState, CoordinatorStatus}
 
 use crate::signing::Signs;
 
-/// With so little left, a certificate should have been renewed long ago.
+/// A certificate with less validity left should have been renewed long ago.
 const MIN_VALIDITY_LEFT: Duration = Duration::from_hours(4);
 /// A signer is made by hand, and people take their time.
 const MIN_SIGNER_VALIDITY_LEFT: Duration = Duration::from_hours(30 * 24);
@@ -38,7 +38,7 @@ fn is_there(one: &CoordinatorStatus) -> bool {
     )
 }
 
-/// With how many more nothing could be decided. Who was revoked is not heard, and counts as a voter still.
+/// The number of further failures after which nothing could be decided. A revoked member is silent but still a voter.
 fn absent(coordinators: &[CoordinatorStatus], revoked: &[Member]) -> Vec<String> {
     let is_out = |name: &str| revoked.contains(&Member::new(Role::Coordinator, name));
     let voters = coordinators.iter().filter(|one| one.votes);
@@ -83,7 +83,7 @@ fn unsigned(coordinators: &[CoordinatorStatus], signs: Signs) -> Option<String> 
         Signs::Another => Some(format!(
             "the leader {name} has no signer and uses the signer of another coordinator: {remedy}"
         )),
-        Signs::Nobody => Some(format!(
+        Signs::NoCoordinator => Some(format!(
             "cannot renew certificates or admit members: neither the leader {name} nor a \
              reachable coordinator has a signer: {remedy}"
         )),
@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    fn told(coordinators: &[CoordinatorStatus], revoked: &[Member]) -> Vec<String> {
+    fn texts(coordinators: &[CoordinatorStatus], revoked: &[Member]) -> Vec<String> {
         warnings(coordinators, revoked, Signs::Itself)
     }
 
@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn healthy_members_give_no_warnings() {
         let none: Vec<String> = vec![];
-        assert_eq!(told(&[leader()], &[]), none);
-        assert_eq!(told(&[leader(), follower(2), follower(3)], &[]), none);
+        assert_eq!(texts(&[leader()], &[]), none);
+        assert_eq!(texts(&[leader(), follower(2), follower(3)], &[]), none);
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
                 signer_left_s,
                 ..leader()
             };
-            told(&[one], &[]).join("; ")
+            texts(&[one], &[]).join("; ")
         };
         assert_eq!(said(day, Some(year)), "");
         assert!(said(3600, Some(year)).contains("certificate of coordinator c1 is about"));
@@ -227,7 +227,7 @@ mod tests {
                 Signs::Another,
                 "has no signer and uses the signer of another",
             ),
-            (Signs::Nobody, "cannot renew certificates"),
+            (Signs::NoCoordinator, "cannot renew certificates"),
         ] {
             let said = said(signs);
             assert!(said.contains(words) && said.contains(remedy), "{said}");
@@ -242,18 +242,18 @@ mod tests {
             heard_ms: Some(7_000),
             ..follower(number)
         };
-        let said = told(&[leader(), follower(2), silent(3)], &[]);
+        let said = texts(&[leader(), follower(2), silent(3)], &[]);
         assert!(said[0].starts_with(
             "coordinator c3 has been unreachable for 7 s: one more failure \
                                  loses the quorum"
         ));
         let of_five = [leader(), follower(2), follower(3), follower(4), silent(5)];
         assert_eq!(
-            told(&of_five, &[]),
+            texts(&of_five, &[]),
             ["coordinator c5 has been unreachable for 7 s"]
         );
         let out = [Member::new(Role::Coordinator, "c5")];
-        let said = told(&of_five, &out);
+        let said = texts(&of_five, &out);
         assert!(
             said[0].ends_with("`reweave cluster member remove c5`"),
             "{said:?}"
@@ -313,7 +313,7 @@ mod tests {
             ..follower(3)
         };
         assert_eq!(
-            told(&[leader(), clock, build], &[]),
+            texts(&[leader(), clock, build], &[]),
             [
                 "the clock of coordinator c2 is 3600 s behind the leader's",
                 "coordinator c3 is 20000 entries behind",

@@ -15,10 +15,10 @@ export function comparison({ variants, resolution, covered_percent: covered }) {
 function sides(variants, resolution) {
   const first = variants[0].compared;
   const all = [["as it was", first.as_it_was], ...variants.map((it) => [it.name, it.compared.variant])];
-  const row = (words, told) => [words, ...all.map(([, one]) => told(one))];
+  const row = (words, describe) => [words, ...all.map(([, one]) => describe(one))];
   const columns = all.map((_, index) => index + 1);
   const rows = [
-    ...(first.bursts ? ofTraffic : ofJob).map(([words, told]) => row(words, told)),
+    ...(first.bursts ? ofTraffic : ofJob).map(([words, describe]) => row(words, describe)),
     ...[0, 1, 2].map((place) => row(place ? "" : "fullest links", (it) => full(it.fullest[place]))),
   ];
   return h("div", { class: "compared" },

@@ -23,7 +23,7 @@ export function finder({ fabric, at, map, whole, lines, nodes }, choose) {
     const seen = near();
     map.setAttribute("viewBox", seen ?? whole);
     map.classList.toggle("near", seen !== null);
-    said.textContent = text ? told() : "";
+    said.textContent = text ? summarize() : "";
     if (found.links.length === 1 && !found.nodes.length) choose(found.links[0]);
   }
 
@@ -64,7 +64,7 @@ export function finder({ fabric, at, map, whole, lines, nodes }, choose) {
     return [(left + right - wide) / 2, (top + bottom - high) / 2, wide, high].join(" ");
   }
 
-  function told() {
+  function summarize() {
     const count = found.nodes.length + found.links.length;
     const first = [...found.nodes, ...found.links].slice(0, 4).join(", ");
     return count ? `${count} found: ${first}${count > 4 ? ", …" : ""}` : "No match.";

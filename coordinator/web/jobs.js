@@ -8,7 +8,7 @@ const EVERY_MS = 2000;
 
 export function jobs(known) {
   const seen = h("div", {});
-  const told = h("div", {});
+  const listed = h("div", {});
   const promised = h("div", {});
   const work = h("div", {});
   let asking = false;
@@ -19,7 +19,7 @@ export function jobs(known) {
     try {
       const [{ jobs, registered }, { history }] = await Promise.all([get("/jobs"), get("/history")]);
       seen.replaceChildren(seenJobs(jobs));
-      told.replaceChildren(toldJobs(registered));
+      listed.replaceChildren(registeredJobs(registered));
       promised.replaceChildren(kept(history, flowsByName(known.status)));
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
@@ -40,7 +40,7 @@ export function jobs(known) {
   load();
   const timer = setInterval(load, EVERY_MS);
   return {
-    element: h("div", {}, panel("Jobs seen in traffic", seen), panel("Registered jobs", told), panel("Predicted and achieved", promised), panel("Maintenance", work)),
+    element: h("div", {}, panel("Jobs seen in traffic", seen), panel("Registered jobs", listed), panel("Predicted and achieved", promised), panel("Maintenance", work)),
     heard,
     leave: () => clearInterval(timer),
   };
@@ -67,7 +67,7 @@ function achieved({ predicted_bits_per_s: [least], achieved_bits_per_s }) {
   return chip(rate(achieved_bits_per_s), achieved_bits_per_s < least ? "bad" : "good");
 }
 
-function toldJobs(registered) {
+function registeredJobs(registered) {
   if (!registered.length) return nothing("No registered jobs.");
   return table(several(registered), ["job", "hosts", "phase", "registered by", "since", "silent for"],
     registered.map((job) => [job.job, job.hosts.join(", "), job.phase?.name ?? "–", job.by, age(job.age_ms), age(job.silent_ms)]), [4, 5]);

@@ -19,7 +19,7 @@ export function matrix(known) {
   const canvas = h("canvas", { class: "heat", tabindex: "0", role: "img", "aria-label": "Heat map of hosts against hosts" });
   const cursor = h("div", { class: "cursor", hidden: true });
   const names = axes();
-  const said = h("p", { class: "said told", "aria-live": "polite" });
+  const said = h("p", { class: "said summary", "aria-live": "polite" });
   const scale = h("p", { class: "scale bar" });
   const detail = h("div", {});
   const choice = h("select", { "aria-label": "What to show", onchange: draw },
@@ -63,10 +63,10 @@ export function matrix(known) {
 
   function draw() {
     if (!shown) return;
-    const [words, told, better] = MEASURES[choice.value];
+    const [words, figure, better] = MEASURES[choice.value];
     const range = paint(canvas, shown, choice.value, better, part, room());
     const ends = better > 0 ? range : range?.toReversed();
-    scale.replaceChildren(...(ends ? [told(ends[0]), h("span", { class: "gradient" }), told(ends[1])] : [`${words}: ${known.was && choice.value === "rate_bits_per_s" ? "not part of the history" : "no measurement"}`]));
+    scale.replaceChildren(...(ends ? [figure(ends[0]), h("span", { class: "gradient" }), figure(ends[1])] : [`${words}: ${known.was && choice.value === "rate_bits_per_s" ? "not part of the history" : "no measurement"}`]));
     canvas.dataset.painted = range ? "yes" : "no";
     names.name(shown.hosts, part, canvas.clientWidth);
     whole.disabled = part.span === shown.hosts.length;

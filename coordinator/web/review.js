@@ -67,8 +67,8 @@ const ranks = ({ job, order, ring_bits_per_s: ring }) => `order ranks of ${job}:
 const joint = ({ optical, circuit, ends }) => `${optical} ${circuit.join("-")}${ends.length ? ` (${ends.join(" to ")})` : ""}`;
 
 /** Of each node's table what differs from the one before, where that is known; hosts of one way together. */
-function routes({ tables, course }) {
-  const before = course?.tables_before ?? {};
+function routes({ tables, migration }) {
+  const before = migration?.tables_before ?? {};
   const nodes = [...new Set([...Object.keys(before), ...Object.keys(tables)])].sort();
   const rows = nodes.flatMap((node) => differing(before[node] ?? {}, tables[node] ?? {}).map(([then, now, hosts]) => [node, hosts.join(", "), now, then]));
   if (!rows.length) return null;
@@ -97,8 +97,8 @@ function over(ways) {
 }
 
 /** In what order circuits move, and what is drained before. */
-function circuits({ course }) {
-  const waves = (course?.waves ?? []).filter((wave) => Object.keys(wave.circuits).length);
+function circuits({ migration }) {
+  const waves = (migration?.waves ?? []).filter((wave) => Object.keys(wave.circuits).length);
   if (!waves.length) return null;
   const nodes = (rounds) => [...new Set(rounds.flatMap(Object.keys))].join(", ") || "–";
   const moved = (sets) => Object.entries(sets).map(([optical, set]) => `${optical}: ${set.map((pair) => pair.join("-")).join(", ")}`).join("; ");

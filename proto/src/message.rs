@@ -100,14 +100,13 @@ pub type DriverOrder = Order<Switchover>;
 /// To a member with an uplink: an instruction, or a notice for any member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order<T> {
-    Told(T),
+    #[serde(rename = "Told")]
+    Instructed(T),
     /// Revoked members: none of these is a coordinator any longer.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
-    Renewed {
-        chain_pem: Option<String>,
-    },
+    Renewed { chain_pem: Option<String> },
     /// This coordinator does not lead: another does, at this address where that is known. A member that stays is called
     /// when that changes.
     Elsewhere(Option<SocketAddr>),
@@ -124,7 +123,7 @@ pub enum Order<T> {
 impl From<Order<Instruction>> for CoordinatorMessage {
     fn from(order: Order<Instruction>) -> Self {
         match order {
-            Order::Told(instruction) => instruction.into(),
+            Order::Instructed(instruction) => instruction.into(),
             Order::Denied(list) => Self::Denied(list),
             Order::Renewed { chain_pem } => Self::Renewed { chain_pem },
             Order::Elsewhere(there) => Self::Elsewhere(there),
@@ -139,11 +138,11 @@ impl From<Order<Instruction>> for CoordinatorMessage {
 impl From<CoordinatorMessage> for Order<Instruction> {
     fn from(message: CoordinatorMessage) -> Self {
         match message {
-            CoordinatorMessage::Watch(watch) => Self::Told(Instruction::Watch(watch)),
-            CoordinatorMessage::Install(install) => Self::Told(Instruction::Install(install)),
-            CoordinatorMessage::Probe(list) => Self::Told(Instruction::Probe(list)),
-            CoordinatorMessage::Closely(it) => Self::Told(Instruction::Closely(it)),
-            CoordinatorMessage::Unconfirmed(it) => Self::Told(Instruction::Unconfirmed(it)),
+            CoordinatorMessage::Watch(watch) => Self::Instructed(Instruction::Watch(watch)),
+            CoordinatorMessage::Install(install) => Self::Instructed(Instruction::Install(install)),
+            CoordinatorMessage::Probe(list) => Self::Instructed(Instruction::Probe(list)),
+            CoordinatorMessage::Closely(it) => Self::Instructed(Instruction::Closely(it)),
+            CoordinatorMessage::Unconfirmed(it) => Self::Instructed(Instruction::Unconfirmed(it)),
             CoordinatorMessage::Denied(list) => Self::Denied(list),
             CoordinatorMessage::Renewed { chain_pem } => Self::Renewed { chain_pem },
             CoordinatorMessage::Elsewhere(there) => Self::Elsewhere(there),

@@ -74,8 +74,8 @@ fn behind_a_faster_link() {
 
 fn measure(stage: &Stage, [from, to]: [&str; 2], link_mbps: f64) -> Seen {
     let _responder = Responder::start(stage, to, from);
-    let told = agent(stage, from, &["bandwidth", to]);
-    let path = &told["hosts"][0]["paths"][0];
+    let output = agent(stage, from, &["bandwidth", to]);
+    let path = &output["hosts"][0]["paths"][0];
     let known = &path["bandwidth"]["known"];
     let mbps = |name: &str| {
         known[format!("{name}_bits_per_s")]

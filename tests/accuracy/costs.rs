@@ -47,7 +47,7 @@ struct Measuring {
     /// Between the first and the last packet of which the job sent or received.
     beside_the_job: usize,
     /// Paths of which the coordinator knows something by trains.
-    told: usize,
+    known_paths: usize,
 }
 
 impl Measuring {
@@ -58,7 +58,7 @@ impl Measuring {
             && (self.train_bytes as f64) < most
             && self.trains >= 3
             && self.beside_the_job * 10 <= self.trains
-            && self.told > 0
+            && self.known_paths > 0
     }
 }
 
@@ -73,13 +73,13 @@ fn measuring_beside_a_job() -> Measuring {
     let began = Instant::now();
     must(job.watch(WATCH_TIME));
     let watched_s = began.elapsed().as_secs_f64();
-    let told = must(stage.operator().status()).bandwidths.len();
+    let known_paths = must(stage.operator().status()).bandwidths.len();
     let packets = shark.seen(&stage, "h0");
     drop(job);
-    measuring(&packets, watched_s, told)
+    measuring(&packets, watched_s, known_paths)
 }
 
-fn measuring(packets: &[Packet], watched_s: f64, told: usize) -> Measuring {
+fn measuring(packets: &[Packet], watched_s: f64, known_paths: usize) -> Measuring {
     let own = |ports: &std::ops::Range<u16>| {
         let (from, ports) = (host(0), ports.clone());
         let sent = packets.iter().filter(move |it| it.ends[0] == from);
@@ -98,7 +98,7 @@ fn measuring(packets: &[Packet], watched_s: f64, told: usize) -> Measuring {
         train_bytes: bytes(TRAIN_SOURCE_PORTS),
         trains: trains.len(),
         beside_the_job: trains.iter().filter(beside).count(),
-        told,
+        known_paths,
     }
 }
 

@@ -53,10 +53,10 @@ fn one_percent() {
     let counters = || ways.map(|(node, way)| packets(&stage, node, "eth0", way));
     let before = counters();
     let words = ["probe", "b", "--over-ms", "25000", "--rate", "1000"];
-    let told = agent(&stage, "a", &words);
+    let result = agent(&stage, "a", &words);
     let after = counters();
     let [sent, arrived, answered, back] = [0, 1, 2, 3].map(|at| after[at] - before[at]);
-    let summary = &told["hosts"][0]["summary"];
+    let summary = &result["hosts"][0]["summary"];
     let count = |name: &str| summary[name].as_u64().expect("a count");
     assert!(count("sent") >= MIN_SENT, "{summary}");
     let [there, home] = [sent - arrived, answered - back];
@@ -65,9 +65,12 @@ fn one_percent() {
     let known = count("lost") + count("large_lost");
     let every = known..=known + MAX_ANSWERED_LARGE_PROBES + count("stalled");
     assert!(every.contains(&both), "all that the link lost");
-    let told = [count("lost_there"), count("lost_back")];
-    assert!(told[0] <= there && told[1] <= home, "none on the wrong way");
-    let unsure = count("lost") - told[0] - told[1];
+    let result = [count("lost_there"), count("lost_back")];
+    assert!(
+        result[0] <= there && result[1] <= home,
+        "none on the wrong way"
+    );
+    let unsure = count("lost") - result[0] - result[1];
     assert!(
         unsure <= MAX_UNTRACED_LOSSES,
         "of {unsure} the path was not reported"
@@ -104,9 +107,9 @@ fn behind_reluctant_routers() {
 /// Of a thousand probes, or fewer where the machine stalls. Those in flight meanwhile are set aside, and not lost.
 fn probed(stage: &Stage) -> Value {
     let words = ["probe", "h4", "--over-ms", "5000", "--rate", "200"];
-    let told = agent(stage, "h0", &words);
-    let summary = told["hosts"][0]["summary"].clone();
-    assert_eq!(told["hosts"][0]["host"], host(4).to_string());
+    let output = agent(stage, "h0", &words);
+    let summary = output["hosts"][0]["summary"].clone();
+    assert_eq!(output["hosts"][0]["host"], host(4).to_string());
     assert!(summary["sent"].as_u64() >= Some(100), "{summary}");
     assert_eq!(
         summary["routers"],

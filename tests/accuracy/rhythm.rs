@@ -45,9 +45,9 @@ fn random_has_none(mean_pause_ms: u64) {
         let seed = mean_pause_ms + u64::from(ends[0].ip().octets()[3]);
         start_at_random(&stage, node, ends, [seed, mean_pause_ms, over_ms])
     });
-    for told in heard(["h0", "h5"].map(|node| watch(&stage, node))) {
-        println!("pauses of {mean_pause_ms} ms on average: {told}");
-        assert!(told["rhythm"]["none"].is_object(), "{told}");
+    for report in heard(["h0", "h5"].map(|node| watch(&stage, node))) {
+        println!("pauses of {mean_pause_ms} ms on average: {report}");
+        assert!(report["rhythm"]["none"].is_object(), "{report}");
     }
     for mut child in sending {
         let ended = child.wait().expect("it ends");
@@ -57,11 +57,11 @@ fn random_has_none(mean_pause_ms: u64) {
 
 /// What they say at the end.
 fn heard(watching: impl IntoIterator<Item = Child>) -> Vec<Value> {
-    let told = watching.into_iter().map(|child| {
+    let reports = watching.into_iter().map(|child| {
         let output = child.wait_with_output().expect("the agent ends");
         serde_json::from_slice(&output.stdout).expect("one JSON object")
     });
-    told.collect()
+    reports.collect()
 }
 
 /// Plays again where the machine was busy with other things, as the ranks' own record shows.
@@ -113,10 +113,10 @@ fn play(pattern: &str, shape: &str, hosts: &[&str]) -> Play {
     let job = must(stage.job("train"));
     must(job.wait_until("it runs", |progress| progress.iterations >= 2));
     let watching: Vec<_> = hosts.iter().map(|host| watch(&stage, host)).collect();
-    let told = heard(watching);
+    let report = heard(watching);
     let record = Record::of(&job.progress());
-    let beat = |(host, told): (&&str, Value)| {
-        let found = &told["rhythm"]["found"];
+    let beat = |(host, report): (&&str, Value)| {
+        let found = &report["rhythm"]["found"];
         let iterations = found["iterations"].as_u64().unwrap_or(0);
         FoundPeriod {
             host: (*host).to_owned(),
@@ -127,7 +127,7 @@ fn play(pattern: &str, shape: &str, hosts: &[&str]) -> Play {
         }
     };
     Play {
-        beats: hosts.iter().zip(told).map(beat).collect(),
+        beats: hosts.iter().zip(report).map(beat).collect(),
         uneven: record.uneven(),
     }
 }
@@ -165,10 +165,10 @@ struct Record(BTreeMap<usize, [f64; 2]>);
 
 impl Record {
     fn of(progress: &[Progress]) -> Self {
-        let told = progress.iter();
-        let told =
-            told.filter_map(|it| Some((it.iterations, [it.iterations_ms, it.iteration_ms?])));
-        Self(told.collect())
+        let reports = progress.iter();
+        let reports =
+            reports.filter_map(|it| Some((it.iterations, [it.iterations_ms, it.iteration_ms?])));
+        Self(reports.collect())
     }
 
     /// Of the last this many.

@@ -47,17 +47,17 @@ impl Responder {
             .args(["probe", "--respond", prober])
             .stderr(Stdio::null());
         // One that was killed may take a moment to go.
-        let gone = || Ok((!somebody_listens(stage, node)?).then_some(()));
+        let gone = || Ok((!is_listening(stage, node)?).then_some(()));
         must(wait_for("the last responder is gone", STAGE_TIMEOUT, gone));
         let child = command.spawn().expect("the agent starts");
-        let listens = || Ok(somebody_listens(stage, node)?.then_some(()));
+        let listens = || Ok(is_listening(stage, node)?.then_some(()));
         must(wait_for("the responder listens", STAGE_TIMEOUT, listens));
         Self(child)
     }
 }
 
 /// At port 7333, on all addresses.
-fn somebody_listens(stage: &Stage, node: &str) -> Result<bool, StageError> {
+fn is_listening(stage: &Stage, node: &str) -> Result<bool, StageError> {
     let sockets = stage.output(node, &["cat", "/proc/net/udp"])?;
     Ok(sockets.contains("00000000:1CA5"))
 }

@@ -1,4 +1,4 @@
-//! No coordinator leads, or a host has restarted or is stopped: all hold their last instruction.
+//! Without a leader, after a host's restart, or with a stopped agent, every node holds its last instruction.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,34 +15,30 @@ use crate::session_jobs::{Running, go_on, lost};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial(
-            "missing_coordinator_changes_nothing",
-            LAB_NEEDS,
-            nobody_leads,
-        ),
+        trial("missing_coordinator_changes_nothing", LAB_NEEDS, leaderless),
         trial(
             "unconfirmed_round_is_rolled_back",
             LAB_NEEDS,
-            nobody_confirms,
+            unconfirmed_round_rolls_back,
         ),
         trial(
             "restarted_host_holds_its_instructions",
             LAB_NEEDS,
-            starts_anew,
+            boots_without_coordinator,
         ),
         trial("rebooted_host_disturbs_no_other", LAB_NEEDS, reboots),
         trial("stopped_host_has_plan_rolled_back", LAB_NEEDS, stopped),
     ]
 }
 
-/// `REWEAVE_ALONE_S` says how long otherwise.
+/// The time without a coordinator, unless `REWEAVE_ALONE_S` sets it.
 const DEFAULT_ALONE_S: u64 = 20;
-/// What agents set up carries this number. How they number next hops is theirs.
+/// Routes that agents install have this protocol number. The ids of next hops are left out: agents choose them.
 const AGENT_ROUTES_SCRIPT: &str = "ip -o -4 route show table all proto 213 | sed 's/nhid [0-9]*//' | sort; \
                     ip -4 rule show | sed -n /213/p";
 
 impl Cluster {
-    /// All that Reweave has set up on a host.
+    /// All routes and rules that Reweave installed on a host.
     fn held(&self, host: &str) -> String {
         let held = self
             .scene
@@ -67,7 +63,7 @@ impl Cluster {
         wait_for("its agent is missed", STAGE_TIMEOUT, is_missed).expect("it is");
     }
 
-    /// As a loss of power leaves it: no agent, empty tables, interfaces that are down.
+    /// Leaves a host as a power loss does: no agent, empty tables, interfaces down.
     fn lose_power(&mut self, host: &str) {
         self.kill_agent(host);
         let forget = "ip nexthop flush proto 213; ip -4 route flush table all proto 213; \
@@ -84,7 +80,7 @@ impl Cluster {
         self.start_agent(host);
     }
 
-    /// Waits until the host holds this, and prints how long it took.
+    /// Waits until the host holds this state, and prints how long that took.
     #[track_caller]
     fn wait_until_held(&self, host: &str, expected: &str) {
         let began = Instant::now();
@@ -95,7 +91,7 @@ impl Cluster {
         eprintln!("{host} has its routes back after {took:.1?}");
     }
 
-    /// Kernels tell of changes of routes from now on.
+    /// Starts listeners on every host for route changes in the kernel.
     fn listen(&self) -> Vec<Program> {
         let stage = &self.scene.0;
         let monitor = |host: &str| {
@@ -141,7 +137,7 @@ fn alone() -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn nobody_leads() {
+fn leaderless() {
     let alone = alone();
     let mut cluster = Cluster::up(Over::Restconf);
     let record = cluster.apply(&cluster.plan(Thirds::Along));
@@ -167,16 +163,16 @@ fn nobody_leads() {
     running.end_without_loss();
 }
 
-/// The round stays open while the agent of one host stands still; meanwhile all coordinators die.
-fn nobody_confirms() {
+/// Coordinators die while a round is open because one host's agent is paused: all hosts roll back by themselves.
+fn unconfirmed_round_rolls_back() {
     let mut cluster = Cluster::up(Over::Restconf);
     let record = cluster.apply(&cluster.plan(Thirds::Along));
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
     let plan = cluster.plan(Thirds::Across);
-    let course = plan.course.as_ref().expect("circuits move");
-    let round: Vec<_> = course.waves[0].drain[0].keys().cloned().collect();
-    let [still, told, ..] = &round[..] else {
-        panic!("a round of one host cannot be held open: {course:?}")
+    let migration = plan.migration.as_ref().expect("circuits move");
+    let round: Vec<_> = migration.waves[0].drain[0].keys().cloned().collect();
+    let [still, changed, ..] = &round[..] else {
+        panic!("a round of one host cannot be held open: {migration:?}")
     };
     let hosts: Vec<_> = cluster.scene.0.nodes().map(str::to_owned).collect();
     let held = |cluster: &Cluster| {
@@ -185,12 +181,12 @@ fn nobody_confirms() {
             .map(|host| cluster.held(host))
             .collect::<Vec<_>>()
     };
-    let (before, before_told) = (held(&cluster), cluster.held(told));
+    let (before, before_instructed) = (held(&cluster), cluster.held(changed));
     let running = Running::begin(&cluster.scene.0);
     let thrown_away = cluster.scene.thrown_away();
     cluster.agent(still).freeze().expect("it is there");
     cluster.begin(&plan);
-    let follows = || Ok((cluster.held(told) != before_told).then_some(()));
+    let follows = || Ok((cluster.held(changed) != before_instructed).then_some(()));
     wait_for("a host follows", STAGE_TIMEOUT, follows).expect("it is instructed");
     cluster.kill_coordinators();
     let began = Instant::now();
@@ -213,15 +209,15 @@ fn nobody_confirms() {
     running.end_without_loss();
 }
 
-/// With empty tables, its interfaces down, and no coordinator to ask.
-fn starts_anew() {
+/// A host that boots without a coordinator installs what it held before the power loss.
+fn boots_without_coordinator() {
     let mut cluster = Cluster::up(Over::Restconf);
-    let told = changed_once(&cluster);
+    let installed = changed_once(&cluster);
     cluster.kill_coordinators();
     cluster.lose_power("h1");
-    assert_ne!(cluster.held("h1"), told);
+    assert_ne!(cluster.held("h1"), installed);
     cluster.boot("h1");
-    cluster.wait_until_held("h1", &told);
+    cluster.wait_until_held("h1", &installed);
     let running = Running::begin(&cluster.scene.0);
     cluster.start_coordinators();
     cluster.wait_until_known();
@@ -229,7 +225,7 @@ fn starts_anew() {
     running.end_without_loss();
 }
 
-/// The routes of h1 after a plan for circuits and routes.
+/// Applies a plan for circuits and routes, and returns the routes of h1.
 fn changed_once(cluster: &Cluster) -> String {
     let record = cluster.apply(&cluster.plan(Thirds::Along));
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
@@ -238,7 +234,7 @@ fn changed_once(cluster: &Cluster) -> String {
     held
 }
 
-/// Its neighbours lose their light, and jobs of other hosts lose nothing.
+/// A host reboots: its neighbours lose light, and jobs of other hosts lose no packet.
 fn reboots() {
     let mut cluster = Cluster::up(Over::Restconf);
     changed_once(&cluster);
@@ -267,14 +263,14 @@ fn reboots() {
     assert_eq!(lost(&udp), 0, "{udp:#?}");
 }
 
-/// The agent and the ranks of a host in the plan's first round are stopped. TCP has no idle timeout: the stop may take
-/// as long as it takes until the plan leads back.
+/// Stops the agent and the ranks of a host in the plan's first round. TCP has no idle timeout, so the sessions survive
+/// until the plan is rolled back.
 fn stopped() {
     let cluster = Cluster::up(Over::Restconf);
     changed_once(&cluster);
     let plan = cluster.plan(Thirds::Across);
-    let course = plan.course.as_ref().expect("circuits move");
-    let mut round = course.waves[0].drain[0].keys();
+    let migration = plan.migration.as_ref().expect("circuits move");
+    let mut round = migration.waves[0].drain[0].keys();
     let stopped = round.next().expect("a round has nodes");
     let before = cluster.held_by_all();
     let job = cluster.scene.0.job("tcp").expect("the job starts");

@@ -1,4 +1,4 @@
-//! One device of each kind that the driver speaks to, with no cluster around it.
+//! One device of each kind that the driver supports, without a cluster.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::netconfd::Netconfd;
 
-/// What each device holds at first.
+/// The circuits of each device at the start.
 pub(crate) const INITIAL_CIRCUITS: [&str; 6] = ["1-7", "2-3", "4-10", "5-6", "8-9", "11-12"];
 const SWITCH_PORTS: &str = "16";
 
@@ -19,9 +19,9 @@ const SWITCH_PORTS: &str = "16";
 pub(crate) enum Kind {
     Restconf,
     Tl1,
-    /// A script that hands on its input.
+    /// A script that passes its input on.
     Exec,
-    /// A server of another maker.
+    /// A NETCONF server by other authors.
     Netconf,
 }
 
@@ -29,7 +29,7 @@ impl Kind {
     pub(crate) const ALL_TRANSPORTS: [Self; 4] =
         [Self::Restconf, Self::Tl1, Self::Exec, Self::Netconf];
 
-    /// It goes wrong when it is asked to.
+    /// Whether it can be set to fail.
     pub(crate) fn is_emulated(self) -> bool {
         self != Self::Netconf
     }
@@ -80,7 +80,7 @@ impl Bench {
         bench.write_config(kind, &speaks);
         if kind == Kind::Netconf {
             bench.drive(&["apply", "ocs0", "--desired", &INITIAL_CIRCUITS.join(",")]);
-            // What was moved to get here is nothing to go back to.
+            // A driver with an empty folder has no earlier instruction to return to.
             fs::remove_dir_all(bench.path("state")).expect("a folder of records");
         }
         bench
@@ -88,7 +88,7 @@ impl Bench {
 
     fn write_config(&self, kind: Kind, speaks: &str) {
         let state = self.path("state");
-        // Who never answers is waited for as long as this; a real server always does.
+        // How long the driver waits for an answer. The real server always answers, late.
         let patience = if kind == Kind::Netconf { 30_000 } else { 2000 };
         let text = format!(
             "state = {state:?}\n[[optical]]\nname = \"ocs0\"\nports = {SWITCH_PORTS}\n\
@@ -111,7 +111,7 @@ impl Bench {
         command.args(words).output().expect("the driver starts")
     }
 
-    /// What it says; it must succeed.
+    /// The output of the driver's command, which must succeed.
     #[track_caller]
     pub(crate) fn drive(&self, words: &[&str]) -> String {
         let output = self.driver(words);
@@ -137,7 +137,7 @@ impl Bench {
     }
 }
 
-/// The lab's optical switch, with no fibre in any port.
+/// The lab's emulated optical switch, with no fibre in any port.
 pub(crate) struct Emulated {
     process: Child,
     restconf: String,
@@ -170,7 +170,7 @@ impl Emulated {
         }
     }
 
-    /// How it is spoken to in this way.
+    /// The driver's settings for this protocol.
     fn settings(&self, kind: Kind, folder: &Path) -> String {
         match kind {
             Kind::Tl1 => {
@@ -199,10 +199,10 @@ impl Emulated {
         let wish = serde_json::json!({ "mishap": how }).to_string();
         let url = format!("http://{}/lab/mishap", self.restconf);
         let json = "content-type: application/json";
-        let told = Command::new("curl")
+        let report = Command::new("curl")
             .args(["-sSf", "-X", "PUT", "-H", json, "-d", &wish, &url])
             .status();
-        assert!(told.expect("curl").success());
+        assert!(report.expect("curl").success());
     }
 }
 

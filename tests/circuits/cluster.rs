@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 use crate::scene::{Over, Scene, Thirds};
 
-/// On the station, each at a port of its own.
+/// Addresses on the station, each with a port of its own.
 const COORDINATOR_ADDRESSES: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
-/// At these ports of the station itself, they tell how they are.
+/// Ports of the station for health and metrics.
 pub(crate) const PAGE_PORTS: [u16; 3] = [7334, 7344, 7354];
-/// Rates on a machine with few processors say little, and what is held should be tried again soon.
+/// Rates on a machine with few processors are unreliable, so rollback by rate is off; held plans are retried soon.
 const POLICY_TOML: &str =
     "[policy]\ntolerance = 1.0\nretry_held_after_ms = 3000\nsettle_ms = 100\nreadings = 1\n";
-/// Beside the folder that the commands by hand use.
+/// The folder of the running driver; commands by hand use another one.
 const DRIVER_FOLDER: &str = "driver-in-service";
 
 pub(crate) struct Cluster {
@@ -24,7 +24,7 @@ pub(crate) struct Cluster {
     coordinators: [Option<Program>; 3],
     agents: BTreeMap<String, Program>,
     driver: Option<Program>,
-    /// For every agent.
+    /// Arguments of every agent.
     words: &'static [&'static str],
 }
 
@@ -34,7 +34,7 @@ struct Answer {
 }
 
 impl Cluster {
-    /// All run, and know each other.
+    /// Starts all programs, and waits until they know each other.
     pub(crate) fn up(over: Over) -> Self {
         Self::on(Scene::up(over))
     }
@@ -43,7 +43,7 @@ impl Cluster {
         Self::of_agents(scene, &[])
     }
 
-    /// Whose agents are started with these words.
+    /// The same, with these arguments for all agents.
     pub(crate) fn of_agents(scene: Scene, words: &'static [&'static str]) -> Self {
         let mut cluster = Self {
             scene,
@@ -147,7 +147,7 @@ impl Cluster {
         self.agents.remove(node);
     }
 
-    /// Kills the leader.
+    /// Kills the leader, and returns its index.
     pub(crate) fn kill_leader(&mut self) -> usize {
         let place = wait_for("a coordinator leads", STAGE_TIMEOUT, || Ok(self.leader()));
         let place = place.expect("a coordinator leads");
@@ -163,7 +163,7 @@ impl Cluster {
         (0..COORDINATOR_ADDRESSES.len()).for_each(|place| self.start_coordinator(place));
     }
 
-    /// A coordinator that answers has been elected.
+    /// Waits for a leader: only an elected one answers.
     pub(crate) fn wait_until_led(&self) {
         wait_for("a coordinator leads", STAGE_TIMEOUT, || {
             Ok(self.status().map(drop))
@@ -204,7 +204,7 @@ impl Cluster {
         serde_json::from_slice(&output.stdout).ok()
     }
 
-    /// A person's command, for whichever coordinator leads.
+    /// An operator's command to the cluster, through any coordinator.
     pub(crate) fn reweave(&self, words: &[&str]) -> Output {
         let words = [&["--output", "json"], words].concat();
         let operator = self.stage().operator();
@@ -212,7 +212,7 @@ impl Cluster {
         command.output().expect("it was built")
     }
 
-    /// What would lead there.
+    /// The plan that leads to this state.
     #[track_caller]
     pub(crate) fn plan(&self, thirds: Thirds) -> Plan {
         let output = self.offer(thirds);
@@ -225,7 +225,7 @@ impl Cluster {
         self.reweave(&["plan", "circuits", &wish])
     }
 
-    /// Carries it out, and tells what came of it.
+    /// Applies the plan, and returns its record.
     #[track_caller]
     pub(crate) fn apply(&self, plan: &Plan) -> Record {
         let output = self.reweave(&["apply", &plan.generation.to_string()]);
@@ -233,14 +233,14 @@ impl Cluster {
         record.unwrap_or_else(|_| panic!("{output:?}\n{}", self.stage().said("driver")))
     }
 
-    /// Returns as soon as it is taken over.
+    /// Starts the plan, and returns as soon as the cluster has accepted it.
     #[track_caller]
     pub(crate) fn begin(&self, plan: &Plan) {
         let output = self.reweave(&["apply", &plan.generation.to_string(), "--no-wait"]);
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// A person holds, resumes or aborts it.
+    /// Holds, resumes or aborts the plan as an operator.
     #[track_caller]
     pub(crate) fn steer(&self, how: &str, plan: &Plan) {
         let output = self.reweave(&[how, &plan.generation.to_string()]);
@@ -259,7 +259,7 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("{error}: {:?}", self.status()));
     }
 
-    /// What came of a plan that has begun, or that it is held.
+    /// The outcome of a started plan, or that it is held.
     #[track_caller]
     pub(crate) fn outcome(&self, plan: &Plan) -> Outcome {
         self.outcome_that(plan, |outcome| *outcome != Outcome::Running)
@@ -286,7 +286,7 @@ impl Cluster {
         records.find(|record| record.plan.generation == plan.generation)
     }
 
-    /// How often the driver has said this.
+    /// How often the driver's log has these words.
     pub(crate) fn driver_said(&self, words: &str) -> usize {
         let said = self.stage().said("driver");
         said.lines().filter(|line| line.contains(words)).count()

@@ -1,5 +1,4 @@
-//! What the driver reads, does and refuses: the same of every kind of device, at its best and at its
-//! worst.
+//! What the driver reads, does and refuses: the same for every kind of device, with and without faults.
 
 use libtest_mimic::Trial;
 use serde_json::json;
@@ -22,7 +21,7 @@ const NETCONF_NEEDS: &[Need] = &[
 
 type Check = (&'static str, fn(Kind));
 
-/// What every kind passes.
+/// Checks that every kind passes.
 const ALL: [Check; 3] = [
     ("applies_and_reverts_circuits", applies_and_reverts),
     ("is_untouched_on_mismatch", leaves_alone),
@@ -147,7 +146,7 @@ fn by_halves(kind: Kind) {
     assert_eq!(bench.drive(&["revert", "ocs0"]), first());
 }
 
-/// The holder of the lock may be in the middle of something.
+/// While another session holds the lock, circuits may be half moved: the driver refuses.
 fn locked(kind: Kind) {
     let bench = Bench::of(kind);
     let Device::Netconfd(server) = &bench.device else {

@@ -1,6 +1,6 @@
-//! A sender that stays with the interface and the hardware address it once resolved, under any routes, as a card does
-//! for its queue pairs; and a receiver that counts what arrives. Both are this program as a helper inside a node, and
-//! go on until their input ends.
+//! A sender that keeps the interface and the hardware address that it resolved once, under any routes, as a NIC does
+//! for its queue pairs; and a receiver that counts packets. Both are this program as a helper inside a node, and run
+//! until their input closes.
 
 use std::io::{self, Read as _};
 use std::mem::size_of;
@@ -17,31 +17,31 @@ use nix::sys::socket::{setsockopt, sockopt};
 use reweave_tests::Stage;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// The arguments that make it one.
+/// The arguments that select the helper.
 pub(crate) const SEND_ARGUMENT: &str = "--send-fixed";
 pub(crate) const COUNT_ARGUMENT: &str = "--count";
 
-/// All interfaces at fibres have it.
+/// The hardware address of all fibre interfaces.
 const FIBRE_MAC: [u8; 6] = [0x02, 0xfa, 0xb0, 0, 0, 1];
 const FIRST_PORT: u16 = 9999;
-/// As many as take all ways that a hash may choose.
+/// Enough flows to use every path that a hash may choose.
 const FLOWS: u16 = 16;
-/// Behind the headers of Ethernet and IP.
+/// The offset behind the Ethernet and IPv4 headers.
 const SOURCE_PORT_OFFSET_BYTES: usize = 14 + 20;
 const SEND_INTERVAL: Duration = Duration::from_millis(1);
-/// For more than it sends in many seconds.
+/// Room for what the sender sends in many seconds.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// All that is under way has come by then.
+/// Packets in flight have arrived after this time.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A sender and a counter that run.
+/// A running sender with its receiver.
 pub(crate) struct Stream {
     sender: Child,
     counter: Child,
 }
 
 impl Stream {
-    /// From a host over one of its interfaces to another host.
+    /// Starts sending from a host over one of its interfaces to another host.
     pub(crate) fn begin(stage: &Stage, [from, interface, to]: [&str; 3]) -> Self {
         let address = |name: &str| {
             let fabric = stage.fabric();
@@ -69,7 +69,7 @@ impl Stream {
         Self { sender, counter }
     }
 
-    /// How many packets were sent, and how many of them arrived.
+    /// How many packets were sent, and how many arrived.
     pub(crate) fn end(self) -> [u64; 2] {
         [self.sender, self.counter].map(|mut child| {
             drop(child.stdin.take());
@@ -80,7 +80,7 @@ impl Stream {
     }
 }
 
-/// Set when there is nothing more to read.
+/// Becomes true when the input is closed.
 fn end_of_input() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let tell = Arc::clone(&ended);
@@ -112,13 +112,13 @@ pub(crate) fn send(arguments: &[String]) -> ExitCode {
 
 pub(crate) fn count() -> ExitCode {
     let socket = UdpSocket::bind(("0.0.0.0", FIRST_PORT)).expect("a port");
-    // What waits while the processor has other work is not lost.
+    // The buffer keeps what arrives while the processor does other work.
     let room = setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES);
     room.expect("root may have as much as it likes");
     socket
         .set_read_timeout(Some(DRAIN_TIMEOUT))
         .expect("sockets can wait");
-    // Nothing may be sent before this.
+    // The sender waits for this line.
     println!();
     let (ended, mut count) = (end_of_input(), 0_u64);
     loop {
@@ -149,7 +149,7 @@ fn link(interface: &str) -> io::Result<SockAddr> {
     Ok(address)
 }
 
-/// A datagram without a payload, from the link on.
+/// A UDP datagram without a payload, with its Ethernet header.
 fn frame(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     let mut header = [0; 20];
     header[..4].copy_from_slice(&[0x45, 0, 0, 28]);

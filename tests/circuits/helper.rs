@@ -1,5 +1,5 @@
-//! This program as a helper inside a node: it makes the kernel there hold what an instruction says,
-//! by the agent's own code.
+//! This program as a helper inside a node: it installs a forwarding state in the kernel there, by the agent's own
+//! code.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,10 +8,10 @@ use reweave_agent::netlink::RouteSocket;
 use reweave_common::error::error_chain;
 use reweave_common::forwarding_state::ForwardingState;
 
-/// The argument that makes it one.
+/// The argument that selects the helper.
 pub(crate) const HOLD_ARGUMENT: &str = "--hold";
 
-/// Reads what to hold from standard input and writes what is held then.
+/// Reads the desired state from standard input, and writes the state that the kernel holds afterwards.
 pub(crate) fn hold() -> ExitCode {
     let desired: ForwardingState =
         serde_json::from_reader(io::stdin()).expect("its input says what to hold");

@@ -1,5 +1,5 @@
-//! A NETCONF server of another maker, behind an ssh server of another maker: netconfd, which holds circuits as
-//! configuration and checks them against their YANG module.
+//! netconfd, a NETCONF server by other authors, behind OpenSSH: it holds circuits as configuration and checks them
+//! against their YANG module.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,9 +15,9 @@ use reweave_tests::{STAGE_TIMEOUT, wait_for};
 use crate::needs::find;
 
 const YANG_MODULE: &str = include_str!("optical-switch.yang");
-/// Where the package keeps the modules that every server needs.
+/// The folder of the modules that every server needs.
 const COMMON_MODULES_PATH: &str = "/usr/share/yuma/modules";
-/// After each message of the oldest framing.
+/// The end of each message in NETCONF 1.0 framing.
 const END_OF_MESSAGE: &str = "]]>]]>";
 
 pub(crate) struct Netconfd {
@@ -67,12 +67,12 @@ impl Netconfd {
         fs::write(self.folder.join("known-hosts"), line).expect("a file");
     }
 
-    /// As if the device had been exchanged for another.
+    /// Gives the device a new host key, as if it had been replaced.
     pub(crate) fn forget_key(&self) {
         fs::write(self.folder.join("known-hosts"), "").expect("a file");
     }
 
-    /// One ssh server for each caller, as inetd would.
+    /// Starts one ssh server per connection, as inetd does.
     fn let_in(&self, listener: TcpListener) {
         let config = self.folder.join("sshd-config");
         let socket = self.folder.join("netconfd-socket");
@@ -87,7 +87,7 @@ impl Netconfd {
         fs::write(&config, text).expect("a file");
         let sshd = find("sshd").expect("it is needed");
         if geteuid().is_root() {
-            // As its service does: root's sshd wants an empty folder to lock itself into.
+            // root's sshd needs an empty folder for privilege separation.
             fs::create_dir_all("/run/sshd").expect("a folder");
         }
         thread::spawn(move || {
@@ -105,7 +105,7 @@ impl Netconfd {
         });
     }
 
-    /// Another session holds the configuration until this is dropped.
+    /// Holds the lock of the configuration in another session, until this is dropped.
     pub(crate) fn lock(&self) -> Other {
         let mut ssh = Command::new("ssh");
         let known = format!(
@@ -186,7 +186,7 @@ fn serve_netconf(folder: &Path, port: u16, user: &str) -> Child {
     process
 }
 
-/// Another client, in words.
+/// Another client session.
 pub(crate) struct Other {
     ssh: Child,
     input: ChildStdin,

@@ -1,4 +1,4 @@
-//! Plans for circuits, made by a person, judged and carried out by the cluster while sessions run.
+//! Plans for circuits that an operator makes: the cluster checks and applies them while sessions run.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Of circuits, tables and relays together.
+/// Plans of circuits, tables and relays together.
 const DEFAULT_RECONFIGURATIONS: usize = 50;
 
 fn is_shown() {
@@ -50,7 +50,7 @@ fn is_shown() {
     assert!(said.contains("unsound"), "{said}");
 }
 
-/// An agent that is started says at once what its interfaces bear, and gives them what they should.
+/// A restarted agent reports its interfaces at once, and sets their hardware addresses.
 fn unlike() {
     let mut cluster = Cluster::up(Over::Restconf);
     let own = ["ip", "link", "set", "fab2", "address", "0c:42:a1:00:00:07"];
@@ -79,7 +79,7 @@ fn sessions_outlive_plans() {
     let cluster = Cluster::up(Over::Restconf);
     let stage = &cluster.scene.0;
     outlive(stage, |running| {
-        // Its first hop stays; from there, one way leads on, or two.
+        // The first hop stays; from there, one path leads on, or two.
         let stream = Stream::begin(stage, ["h3", "fab1", "h1"]);
         move_circuits(&cluster, running);
         let [sent, arrived] = stream.end();
@@ -123,7 +123,7 @@ fn goes_wrong() {
     running.end_without_loss();
 }
 
-/// It is read, and believed.
+/// The device moves without an answer: the driver reads the circuits back, and the plan goes on.
 fn moves_unsaid(cluster: &Cluster) {
     cluster.scene.goes_wrong("\"silent\"");
     let record = cluster.apply(&cluster.plan(Thirds::Along));
@@ -133,7 +133,8 @@ fn moves_unsaid(cluster: &Cluster) {
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
 }
 
-/// Nothing comes back to fibres of unknown ends, until an operator has put that right.
+/// The device moves to wrong ports: the plan is held, and routes return to no fibre until an operator repairs the
+/// circuits.
 fn moves_wrongly(cluster: &Cluster) {
     cluster.scene.goes_wrong("\"wrong-port\"");
     let plan = cluster.plan(Thirds::Along);
@@ -150,7 +151,7 @@ fn moves_wrongly(cluster: &Cluster) {
     cluster.scene.wait_until_drained();
     cluster.scene.goes_wrong("null");
     let across = Thirds::Across.circuits();
-    // The driver in service tries from time to time, and may come between.
+    // The running driver retries from time to time, and may move first.
     let put_right = || {
         let driven = cluster
             .scene
@@ -162,7 +163,7 @@ fn moves_wrongly(cluster: &Cluster) {
     back_to(cluster, Thirds::Across);
 }
 
-/// The driver knows what it has begun, and ends it: asked again, or else when the switch is sound.
+/// The device moves half of the circuits: the driver finishes the move when it is instructed again.
 fn moves_by_halves(cluster: &Cluster) {
     cluster.scene.goes_wrong("\"partial\"");
     let plan = cluster.plan(Thirds::Along);
@@ -177,7 +178,7 @@ fn moves_by_halves(cluster: &Cluster) {
     back_to(cluster, Thirds::Across);
 }
 
-/// What was there before is there again, though not as long as an operator holds the plan.
+/// A new circuit stays dark: the plan is rolled back, but not while an operator holds it.
 fn stays_dark(cluster: &Cluster, running: &Running) {
     cluster.scene.goes_wrong("\"stays-dark\"");
     let plan = cluster.plan(Thirds::Along);
@@ -201,7 +202,7 @@ fn stays_dark(cluster: &Cluster, running: &Running) {
     assert!(reasons[0].contains("has no stable light"), "{reasons:?}");
 }
 
-/// While it waits for light in its circuits, which stays away: everything comes back.
+/// An operator aborts the plan while it waits for light that stays away: everything is rolled back.
 fn is_given_up(cluster: &Cluster) {
     cluster.scene.goes_wrong("\"stays-dark\"");
     let plan = cluster.plan(Thirds::Along);
@@ -220,7 +221,7 @@ fn is_given_up(cluster: &Cluster) {
     assert_eq!(circuits, Thirds::Across.circuits_in_order());
 }
 
-/// Over a connection that breaks with the driver, and is made again.
+/// The driver is killed with an open connection, and reconnects.
 fn killed() {
     let mut cluster = Cluster::up(Over::Tl1);
     let running = Running::begin(&cluster.scene.0);
@@ -264,7 +265,7 @@ fn agent(cluster: &mut Cluster, plan: &Plan) {
     cluster.start_agent("h1");
 }
 
-/// While it moves the circuits.
+/// Waits until the driver moves circuits.
 fn driver_amid(cluster: &mut Cluster, plan: &Plan) {
     let before = cluster.driver_said("set circuits");
     cluster.begin(plan);

@@ -1,4 +1,4 @@
-//! Killed at any record of a plan, the plan ends as a whole, and soon.
+//! A plan survives a death at any of its log records: it is committed or rolled back as a whole, and soon.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ enum Victim {
 }
 
 impl Victim {
-    /// What is killed at once.
+    /// Kills the victims.
     fn dies(self, cluster: &mut Cluster) {
         match self {
             Self::Leader => {
@@ -68,7 +68,7 @@ fn killed_at_each() {
     running.end_without_loss();
 }
 
-/// Without a disturbance.
+/// The number of log records of an undisturbed plan.
 fn records_of_a_plan(cluster: &Cluster) -> u64 {
     back_to(cluster, Thirds::Across);
     let plan = cluster.plan(Thirds::Along);
@@ -77,7 +77,7 @@ fn records_of_a_plan(cluster: &Cluster) -> u64 {
     committed(cluster) - before
 }
 
-/// What came of it, and how long after the death.
+/// The outcome, and its time after the death.
 fn killed_at(cluster: &mut Cluster, victim: Victim, record: u64) -> (Outcome, Duration) {
     back_to(cluster, Thirds::Across);
     let plan = cluster.plan(Thirds::Along);
@@ -91,7 +91,7 @@ fn killed_at(cluster: &mut Cluster, victim: Victim, record: u64) -> (Outcome, Du
     (cluster.ended(&plan), died.elapsed())
 }
 
-/// All fibres are where a plan that was kept has led, or where they were; and the coordinator knows
+/// Checks that all fibres are as a committed plan leaves them, or as they were before, and that the coordinator knows
 /// it.
 #[track_caller]
 fn holds_one_of_both(cluster: &Cluster, outcome: &Outcome) {
@@ -104,7 +104,7 @@ fn holds_one_of_both(cluster: &Cluster, outcome: &Outcome) {
     assert_eq!(circuits, held.circuits_in_order(), "{outcome:?}");
 }
 
-/// How many records the coordinators have agreed on, by whichever knows of most.
+/// The number of committed log records, by the coordinator that knows most.
 fn committed(cluster: &Cluster) -> u64 {
     let said = cluster
         .scene
@@ -114,7 +114,7 @@ fn committed(cluster: &Cluster) -> u64 {
     said.trim().parse().unwrap_or_else(|_| panic!("{said:?}"))
 }
 
-/// Ends as soon as there are this many.
+/// A process that ends as soon as this many records exist.
 fn watch(cluster: &Cluster, records: u64) -> Child {
     let until = format!(
         "until [ \"$({})\" -ge {records} ]; do :; done",

@@ -1,5 +1,4 @@
-//! Four hosts in a ring, each with a third fibre: through the optical switch, those lead across the
-//! ring or along it.
+//! Four hosts in a ring, each with a third fibre: through the optical switch, these lead across the ring or along it.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -14,7 +13,7 @@ use crate::helper::HOLD_ARGUMENT;
 use crate::session_jobs::JOB_TABLES;
 
 const FABRIC: &str = include_str!("thirds.toml");
-/// Jobs whose packets pass no fibre of h1, wherever the third fibres lead. Those of all hosts come besides.
+/// Jobs whose packets never cross fibres of h1, wherever the third fibres lead. Jobs of all hosts are added to them.
 const SCENARIO: &str = r#"
 name = "circuits"
 management = true
@@ -38,20 +37,20 @@ compute_ms = 5
 iterations = 1_000_000
 "#;
 
-/// How the driver speaks to the switch.
+/// The protocol between the driver and the switch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Over {
     Restconf,
     Tl1,
 }
 
-/// The circuits of the ring, which stay.
+/// The circuits of the ring, which never move.
 const RING_CIRCUITS: &str = "2-3,5-6,8-9,11-12";
 
 /// Where the third fibres lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Thirds {
-    /// Nowhere that packets are sent.
+    /// Between ports that carry no packets.
     Unused,
     /// h0 to h2 and h1 to h3.
     Across,
@@ -68,7 +67,7 @@ impl Thirds {
         }
     }
 
-    /// In the order of the answer, and not of the request.
+    /// In the order of the driver's output.
     pub(crate) fn circuits_in_order(self) -> String {
         let set = CircuitSet::from_text(&self.circuits());
         set.expect("they are circuits").to_string()
@@ -81,7 +80,7 @@ impl Thirds {
         }
     }
 
-    /// Where a host's third fibre leads.
+    /// The host at the other end of a host's third fibre.
     fn far(self, host: usize) -> Option<usize> {
         match self {
             Self::Unused => None,
@@ -90,15 +89,15 @@ impl Thirds {
         }
     }
 
-    /// All routes of a host: to its neighbours straight, and to the other by the third fibre, if
-    /// that leads there, else along the ring.
+    /// All routes of a host: direct to its neighbours; to the opposite host by the third fibre, if it leads there,
+    /// otherwise along the ring.
     pub(crate) fn holding(self, host: usize) -> ForwardingState {
         let third = self.far(host).map(|far| (2, far));
         let ring = [(0, (host + 3) % 4), (1, (host + 1) % 4)];
         let to = |destination: usize| {
             let straight = ring.into_iter().chain(third);
             let straight: Vec<_> = straight.filter(|(_, far)| *far == destination).collect();
-            // One way around for all, or packets could meet themselves.
+            // All hosts go around the same way, or packets could loop.
             let around = vec![ring[1]];
             let hops = if straight.is_empty() {
                 around
@@ -174,7 +173,7 @@ impl Scene {
         command.args(words).output().expect("the driver starts")
     }
 
-    /// What it says; it must succeed.
+    /// The output of the driver's command, which must succeed.
     #[track_caller]
     pub(crate) fn drive(&self, words: &[&str]) -> String {
         let output = self.driver(words);
@@ -204,7 +203,7 @@ impl Scene {
             .expect("the switch takes the request");
     }
 
-    /// Makes all hosts hold these routes, and reads back that they do.
+    /// Installs these routes on all hosts, and reads them back.
     pub(crate) fn route(&self, thirds: Thirds) {
         thread::scope(|scope| {
             for host in 0..4 {
@@ -230,7 +229,7 @@ impl Scene {
         assert!(held.is_same_as(desired), "h{host} holds {held:?}");
     }
 
-    /// Waits until no packet has passed the third fibres for as long as it takes to be sure.
+    /// Waits until the third fibres are proven idle.
     pub(crate) fn wait_until_drained(&self) {
         let quiet = Duration::from_millis(200);
         let (mut seen, mut since) = (self.passed(), Instant::now());
@@ -254,10 +253,10 @@ impl Scene {
         (0..4).map(of).collect()
     }
 
-    /// How many packets kernels and queues of hosts have thrown away, for any reason.
+    /// The number of packets that kernels and queues of hosts dropped, for any reason.
     pub(crate) fn thrown_away(&self) -> Vec<u64> {
-        // Of the line of IP: errors of addresses, discards, and no routes. Those of headers are not
-        // counted: agents let packets expire that trace a way.
+        // The IP counters of discards, address errors and missing routes. Header errors are not counted: packets of
+        // agents' traces expire on purpose.
         let script = "awk '/^Ip:/ && !/Forw/ {print $6+$8+$9+$12+$13}' /proc/net/snmp; \
                       tc -s qdisc | sed -n 's/.*(dropped \\([0-9]*\\),.*/\\1/p'; \
                       cat /sys/class/net/fab*/statistics/?x_dropped";
@@ -272,8 +271,7 @@ impl Scene {
         (0..4).map(of).collect()
     }
 
-    /// By what hosts are known, and how long their packets may be: the hardware address and MTU of each
-    /// interface, and all addresses.
+    /// The hardware address and MTU of each interface, and all addresses of hosts.
     pub(crate) fn identities(&self) -> Vec<String> {
         let script = "for it in /sys/class/net/*; do echo $it $(cat $it/address $it/mtu); done; \
                       ip -o address | awk '{print $2, $3, $4}'";

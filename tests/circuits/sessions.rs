@@ -1,5 +1,4 @@
-//! Sessions that cross circuits while those are moved: first the routes leave the fibres, then the
-//! mirrors move, then the routes come back.
+//! Sessions over circuits that move: routes leave the fibres first, then the mirrors move, then the routes return.
 
 use libtest_mimic::Trial;
 
@@ -16,7 +15,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     )]
 }
 
-/// How often the circuits are moved there and back.
+/// How often the circuits move there and back.
 const MOVE_ROUNDS: usize = 5;
 
 fn sessions_outlive() {

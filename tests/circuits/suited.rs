@@ -1,5 +1,4 @@
-//! Circuits that the product chooses: the rings of two jobs lie in each other, and every lane carries flows of
-//! both, until each has fibres of its own.
+//! Circuits that the product chooses: the rings of two jobs share every lane until each job has fibres of its own.
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Outcome, Plan, Record};
@@ -24,9 +23,9 @@ const RING_SETTING: Setting<'static> = Setting {
     fabric: include_str!("../demo/clusters/ring.toml"),
 };
 const JOB_NAMES: [&str; 2] = ["even", "odd"];
-/// Iterations must be this many times as fast, at least.
+/// Iterations become at least this many times faster.
 const MIN_GAIN: f64 = 1.3;
-/// How far what is heard may be from what ranks say, which is of a little later.
+/// The tolerance between the period that agents detect and the ranks' own times, which are taken a little later.
 const MAX_RELATIVE_ERROR: f64 = 0.25;
 
 #[derive(Deserialize)]
@@ -36,7 +35,7 @@ struct Answer {
 
 fn are_moved() {
     let scene = Scene::of(RING_SETTING, Over::Restconf);
-    // Else they take a host that forwards for a switch, which has no beat.
+    // Hosts that forward would otherwise be taken for switches, whose traffic has no iteration period.
     let cluster = Cluster::of_agents(scene, &["--role", "relay"]);
     let idle = cluster.reweave(&["plan", "circuits"]);
     let said = String::from_utf8_lossy(&idle.stderr).into_owned();
@@ -63,17 +62,18 @@ fn are_moved() {
     }
 }
 
-/// Hosts here pass what the other job sends: of each job its own iterations were heard, before and after.
+/// Checks the verdict: each job's own iterations were measured before and after, although hosts forward traffic of the
+/// other job.
 fn are_judged(record: &Record, after_ms: [f64; 2]) {
     assert_eq!(record.iterations.len(), JOB_NAMES.len(), "{record:#?}");
     let mut jobs = ["h0 and 2 others", "h1 and 2 others"]
         .into_iter()
         .zip(after_ms);
     jobs.try_for_each(|(job, after_ms)| {
-        let told = record.iterations.iter().find(|it| it.job == job)?;
-        let measured_ms = told.measured_ms?;
+        let reports = record.iterations.iter().find(|it| it.job == job)?;
+        let measured_ms = reports.measured_ms?;
         let is_near = (measured_ms / after_ms - 1.0).abs() <= MAX_RELATIVE_ERROR;
-        (is_near && measured_ms < told.before_ms).then_some(())
+        (is_near && measured_ms < reports.before_ms).then_some(())
     })
     .unwrap_or_else(|| {
         panic!(
@@ -83,7 +83,7 @@ fn are_judged(record: &Record, after_ms: [f64; 2]) {
     });
 }
 
-/// Once enough of the flows was measured, and the beats of both jobs are heard.
+/// The proposed plan, once enough flows and the iteration periods of both jobs are measured.
 fn suited(cluster: &Cluster) -> Plan {
     let found = wait_for("circuits suit it better", STAGE_TIMEOUT, || {
         let output = cluster.reweave(&["plan", "circuits"]);
@@ -92,14 +92,14 @@ fn suited(cluster: &Cluster) -> Plan {
         Ok(plan.filter(|it| it.iterations.len() == JOB_NAMES.len()))
     });
     found.unwrap_or_else(|error| {
-        let told = ["jobs", "links", "trace", "diagnose"];
-        let told = told.map(|word| cluster.reweave(&[word]).stdout);
-        let told = told.map(|it| String::from_utf8_lossy(&it).into_owned());
-        panic!("{error}: {}", told.join("\n"))
+        let values = ["jobs", "links", "trace", "diagnose"];
+        let values = values.map(|word| cluster.reweave(&[word]).stdout);
+        let values = values.map(|it| String::from_utf8_lossy(&it).into_owned());
+        panic!("{error}: {}", values.join("\n"))
     })
 }
 
-/// The mean of this many more iterations.
+/// The mean of the next `count` iterations.
 fn iteration_ms(job: &mut Job, count: usize) -> f64 {
     let first = job.latest().map_or(0, |it| it.iterations);
     let enough = |it: &Progress| it.iterations >= first + count;

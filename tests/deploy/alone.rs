@@ -23,14 +23,14 @@ pub(crate) struct Alone {
 
 /// A service manager, which hears all notifications: a program whose manager does not hear it stands still.
 pub(crate) struct Manager {
-    told: Receiver<String>,
+    notifications: Receiver<String>,
     path: PathBuf,
 }
 
 impl Manager {
     pub(crate) fn at(path: PathBuf) -> Self {
         let socket = UnixDatagram::bind(&path).expect("a place to hear");
-        let (tell, told) = channel();
+        let (tell, notifications) = channel();
         thread::spawn(move || {
             let mut message = [0; 256];
             while let Ok(length) = socket.recv(&mut message) {
@@ -40,7 +40,10 @@ impl Manager {
                 }
             }
         });
-        Self { told, path }
+        Self {
+            notifications,
+            path,
+        }
     }
 
     /// As if it had started this.
@@ -49,7 +52,7 @@ impl Manager {
         command.env("WATCHDOG_USEC", WATCHDOG_US);
     }
 
-    pub(crate) fn await_told(&self, what: &str, times: usize) {
+    pub(crate) fn await_state(&self, what: &str, times: usize) {
         let began = Instant::now();
         let mut heard = 0;
         while heard < times {
@@ -57,8 +60,11 @@ impl Manager {
                 began.elapsed() < STAGE_TIMEOUT,
                 "{what} was heard {heard} times"
             );
-            let told = self.told.recv_timeout(STAGE_TIMEOUT).expect("to hear more");
-            heard += usize::from(told.lines().any(|line| line == what));
+            let received = self
+                .notifications
+                .recv_timeout(STAGE_TIMEOUT)
+                .expect("to hear more");
+            heard += usize::from(received.lines().any(|line| line == what));
         }
     }
 }
@@ -94,8 +100,8 @@ impl Alone {
     }
 
     /// Waits until the service manager has heard it this often.
-    pub(crate) fn await_told(&self, what: &str, times: usize) {
-        self.manager.await_told(what, times);
+    pub(crate) fn await_state(&self, what: &str, times: usize) {
+        self.manager.await_state(what, times);
     }
 
     /// Where the cluster keeps what it keeps.
@@ -105,7 +111,7 @@ impl Alone {
 
     /// What is served at this path, to a client without a token.
     pub(crate) fn served(&self, path: &str) -> String {
-        let answer = super::told_by(&mut asking(self.entrance.id(), 7334, path));
+        let answer = super::output_of(&mut asking(self.entrance.id(), 7334, path));
         body(&answer).expect("a head and a body").to_owned()
     }
 

@@ -7,7 +7,7 @@ use reweave_tests::Programs;
 use tempfile::TempDir;
 
 use super::alone::{Alone, Manager};
-use super::{told_by, written};
+use super::{output_of, written};
 
 const OPTICAL_SETTINGS: &str = "\
     [[optical]]\nname = \"ocs0\"\nports = 12\n\
@@ -59,7 +59,7 @@ fn certified(alone: &Alone) -> PathBuf {
     let certificates = alone.place("certificates");
     let mut issue = Command::new(Programs::beside_this().expect("programs").reweave());
     issue.args(["cluster", "issue", "--role", "driver", "--name", "optics"]);
-    told_by(issue.arg("--dir").arg(&certificates));
+    output_of(issue.arg("--dir").arg(&certificates));
     certificates.join("drivers/optics")
 }
 

@@ -7,13 +7,13 @@ use libtest_mimic::Trial;
 use reweave_tests::Programs;
 
 use super::needs::{Need, trial};
-use super::told_by;
+use super::output_of;
 
 /// After any end, nothing of it is left, and the next goes on. The shell that runs this may be deaf to hangups.
 const RUN_SCRIPT: &str = r#"
     set -e
     ip link set lo up; cd "$0"
-    tries() { for _ in $(seq 1200); do "$@" > told 2>&1 && return; sleep 0.1; done; cat told at words; exit 1; }
+    tries() { for _ in $(seq 1200); do "$@" > output 2>&1 && return; sleep 0.1; done; cat output at words; exit 1; }
     begin() { : > at; env --default-signal=HUP reweave dev --dir "$0/dev" >> at 2> words & dev=$!; tries grep http at; }
     is_left() { grep -qsx -e reweave-coordin -e reweave-agent /proc/[0-9]*/comm; }
     is_over() { ! is_left; }
@@ -55,5 +55,5 @@ fn killed_and_begun_again() {
         .args(["--", "bash", "-c", RUN_SCRIPT])
         .arg(folder.path())
         .env("PATH", path);
-    told_by(&mut alone);
+    output_of(&mut alone);
 }

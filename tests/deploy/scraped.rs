@@ -32,7 +32,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 fn scraped() {
     let alone = Alone::start();
-    alone.await_told("READY=1", 2);
+    alone.await_state("READY=1", 2);
     let prometheus = Prometheus::start(&alone);
     prometheus.await_value("up", "1");
     prometheus.await_value("reweave_leads", "1");

@@ -9,7 +9,7 @@ use reweave_tests::Programs;
 use serde_json::{Value, json};
 
 use super::needs::{Need, trial};
-use super::{deployed, told_by, written};
+use super::{deployed, output_of, written};
 
 /// With the same settings of the engine as Ansible has.
 const RENDER_SCRIPT: &str = "\
@@ -60,7 +60,7 @@ fn taken() {
 fn certify(cluster: &str) {
     let reweave = Programs::beside_this().expect("programs").reweave();
     let init = ["cluster", "init", "--name", "deployed", cluster];
-    told_by(Command::new(&reweave).args(init));
+    output_of(Command::new(&reweave).args(init));
     let issue = [
         "cluster",
         "issue",
@@ -69,7 +69,7 @@ fn certify(cluster: &str) {
         "--dir",
         cluster,
     ];
-    told_by(Command::new(&reweave).args(issue).args(["--name", "c1"]));
+    output_of(Command::new(&reweave).args(issue).args(["--name", "c1"]));
 }
 
 fn said(output: &Output) -> String {
@@ -88,7 +88,7 @@ fn judged(folder: &Path, settings: &Value) -> Output {
     let mut python = Command::new("/usr/bin/python3");
     let template = deployed("ansible/roles/reweave/templates/coordinator.toml.j2");
     let python = python.args(["-c", RENDER_SCRIPT]).arg(template);
-    let filled_in = told_by(python.arg(facts.to_string()));
+    let filled_in = output_of(python.arg(facts.to_string()));
     let file = folder.join("coordinator.toml");
     written(&file, &filled_in);
     let mut check = Command::new(Programs::beside_this().expect("programs").reweave());

@@ -8,7 +8,7 @@ use libtest_mimic::Trial;
 use reweave_tests::Programs;
 
 use super::needs::{Need, trial};
-use super::{told_by, written};
+use super::{output_of, written};
 
 const FABRIC: &str = "two-leaves.toml";
 
@@ -19,10 +19,10 @@ const RUN_SCRIPT: &str = "\
     ip address add 192.0.2.1/24 dev own; ip link set own up; ip link set other up
     export SLURM_CONF=$PWD/slurm.conf
     timeout 30 slurmctld -D > slurmctld.log 2>&1 &
-    until timeout 5 scontrol show topology 2> scontrol.log | tee told | grep -q Switch; do
+    until timeout 5 scontrol show topology 2> scontrol.log | tee topology | grep -q Switch; do
         kill -0 $! || { cat slurmctld.log >&2; exit 1; }
     done
-    cat told";
+    cat topology";
 
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = ["slurmctld", "scontrol", "ip"].map(Need::Program);
@@ -54,13 +54,13 @@ fn slurmctld_reads_tree() {
         ])
         .args(["--mount-proc", "--", "bash", "-c", RUN_SCRIPT])
         .arg(place);
-    let told = told_by(&mut controller);
+    let output = output_of(&mut controller);
     for line in [
         "SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=h[0-3]",
         "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=h[4-7]",
         "SwitchName=spine0-spine1 Level=1 LinkSpeed=1 Nodes=h[0-7] Switches=leaf[0-1]",
     ] {
-        assert!(told.contains(line), "{told}");
+        assert!(output.contains(line), "{output}");
     }
 }
 
@@ -70,5 +70,5 @@ fn exported() -> String {
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/scenarios");
     let mut export = Command::new(programs.reweave());
     export.args(["export", "slurm-tree", "--slurm", "22.05", "--fabric"]);
-    told_by(export.arg(scenarios.join(FABRIC)))
+    output_of(export.arg(scenarios.join(FABRIC)))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use super::{text, told_by};
+use super::{output_of, text};
 
 /// The names of all calls of the program and of all that it starts, from the log of one strace.
 pub(crate) fn made_by(program: &str, calls: &str) -> BTreeSet<String> {
@@ -77,10 +77,10 @@ fn expand(name: &str, sets: &BTreeMap<String, Vec<String>>) -> Vec<String> {
 
 /// As this machine's systemd knows them.
 fn sets() -> BTreeMap<String, Vec<String>> {
-    let told = told_by(Command::new("systemd-analyze").args(["syscall-filter", "--no-pager"]));
+    let output = output_of(Command::new("systemd-analyze").args(["syscall-filter", "--no-pager"]));
     let mut sets = BTreeMap::<_, Vec<_>>::new();
     let mut set = String::new();
-    for line in told.lines() {
+    for line in output.lines() {
         match line.strip_prefix("    ") {
             Some(member) if !member.starts_with('#') => {
                 sets.entry(set.clone()).or_default().push(member.to_owned());

@@ -11,7 +11,7 @@ use super::alone::Alone;
 use super::driven::Driven;
 use super::needs::{Need, trial};
 use super::syscalls::{allowed_by, made_by};
-use super::{deployed, text, told_by, written};
+use super::{deployed, output_of, text, written};
 
 const SERVICE_PROGRAMS: [&str; 3] = ["reweave-coordinator", "reweave-agent", "reweave-driver"];
 pub(crate) fn tests() -> Vec<Trial> {
@@ -49,7 +49,7 @@ fn units_are_closed() {
             "--no-pager",
             MAX_EXPOSURE_OPTION,
         ]);
-        told_by(analyze.arg(unit(program)));
+        output_of(analyze.arg(unit(program)));
     }
 }
 
@@ -65,7 +65,7 @@ fn systemd_verifies_units() {
         written(&copy, &unit.replace("/usr/bin", built));
         let mut analyze = Command::new("systemd-analyze");
         analyze.args(["verify", "--man=no", "--recursive-errors=no"]);
-        told_by(analyze.arg(copy));
+        output_of(analyze.arg(copy));
     }
 }
 
@@ -73,10 +73,10 @@ fn units_allow_required_syscalls() {
     let alone = Alone::start();
     let driven = Driven::beside(&alone);
     // One of the coordinator and one of the agent, and then a while of both.
-    alone.await_told("READY=1", 2);
-    alone.await_told("WATCHDOG=1", 20);
-    driven.manager.await_told("READY=1", 1);
-    driven.manager.await_told("WATCHDOG=1", 20);
+    alone.await_state("READY=1", 2);
+    alone.await_state("WATCHDOG=1", 20);
+    driven.manager.await_state("READY=1", 1);
+    driven.manager.await_state("WATCHDOG=1", 20);
     let calls = [alone.calls(), alone.calls(), driven.calls()];
     for (program, calls) in SERVICE_PROGRAMS.iter().zip(&calls) {
         let made = made_by(program, calls);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::alone::Alone;
 use super::needs::{Need, trial};
-use super::{deployed, promtool, text, told_by, written};
+use super::{deployed, output_of, promtool, text, written};
 
 pub(crate) fn tests() -> Vec<Trial> {
     let promtool = Need::Program("promtool");
@@ -50,8 +50,8 @@ fn alarms_are_raised() {
         promtool.current_dir(&folder);
         promtool
     };
-    told_by(promtool().args(["check", "config", "prometheus.yml"]));
-    told_by(promtool().args(["test", "rules", "reweave.rules.test.yml"]));
+    output_of(promtool().args(["check", "config", "prometheus.yml"]));
+    output_of(promtool().args(["test", "rules", "reweave.rules.test.yml"]));
 }
 
 /// As rules, which promtool reads, and dashboards it does not.
@@ -68,7 +68,7 @@ fn promtool_accepts_all_queries() {
         file.path(),
         &format!("groups:\n  - name: asked\n    rules:\n{rules}"),
     );
-    told_by(
+    output_of(
         Command::new("promtool")
             .args(["check", "rules"])
             .arg(file.path()),
@@ -97,7 +97,7 @@ fn collect(value: &Value, asked: &mut Vec<String>) {
 
 fn queried_metrics_are_served() {
     let alone = Alone::start();
-    alone.await_told("READY=1", 2);
+    alone.await_state("READY=1", 2);
     let rules = text(deployed("prometheus/reweave.rules.yml"));
     let asked = asked_by_dashboards().join(" ") + &rules;
     let is_missing = |served: &str, name: &str| !served.contains(&format!("# TYPE {name} "));
@@ -117,7 +117,7 @@ fn queried_metrics_are_served() {
 
 fn what_is_served_is_clean() {
     let alone = Alone::start();
-    alone.await_told("READY=1", 2);
+    alone.await_state("READY=1", 2);
     promtool::takes(&alone.served("/metrics"));
 }
 

@@ -30,7 +30,7 @@ impl Package {
     }
 
     /// By name and version, joined as the folders of their sources are.
-    pub(crate) fn told(&self) -> BTreeMap<String, Entry> {
+    pub(crate) fn entries(&self) -> BTreeMap<String, Entry> {
         let lists = files(&self.folder.path().join("usr/share/doc"));
         let mut lists = lists.iter().filter(|it| it.ends_with("third-party.gz"));
         let list = lists.next().expect("a list of what is linked");

@@ -99,18 +99,19 @@ impl Browser {
     }
 
     fn note(&mut self, message: &Value) {
-        let told = &message["params"];
+        let report = &message["params"];
         let is_bad = match message["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
-            Some("Runtime.consoleAPICalled") => told["type"] == "error",
+            Some("Runtime.consoleAPICalled") => report["type"] == "error",
             Some("Log.entryAdded") => {
-                let is_expected = has_changed(told) || self.asks_again && is_refused_a_plan(told);
-                told["entry"]["level"] == "error" && !is_expected
+                let is_expected =
+                    has_changed(report) || self.asks_again && is_refused_a_plan(report);
+                report["entry"]["level"] == "error" && !is_expected
             }
             _ => false,
         };
         if is_bad {
-            self.complaints.push(told.to_string());
+            self.complaints.push(report.to_string());
         }
     }
 
@@ -187,13 +188,13 @@ impl Browser {
 }
 
 /// The browser complains of each answer that is a refusal; this one is what `If-Match` is for.
-fn has_changed(told: &Value) -> bool {
-    let text = told["entry"]["text"].as_str();
+fn has_changed(answer: &Value) -> bool {
+    let text = answer["entry"]["text"].as_str();
     text.is_some_and(|text| text.contains("a status of 412 "))
 }
 
-fn is_refused_a_plan(told: &Value) -> bool {
-    let of = |what: &str| told["entry"][what].as_str().unwrap_or_default();
+fn is_refused_a_plan(answer: &Value) -> bool {
+    let of = |what: &str| answer["entry"][what].as_str().unwrap_or_default();
     of("text").contains("a status of 409 ") && of("url").contains("/api/v1/plans")
 }
 

@@ -86,13 +86,13 @@ fn a_flows_way_is_shown_under_the_pointer(stage: &Stage, browser: &mut Browser) 
     browser.when("!document.querySelector('.flows').isOld");
     // Whichever is the largest just then is the first, and is pointed at.
     must(wait_for("its own way is shown", STAGE_TIMEOUT, || {
-        let told = browser.value(&format!(
+        let shown_text = browser.value(&format!(
             "[{flow}.querySelector('span').innerText, {shown}]"
         ));
-        let links: BTreeSet<String> = serde_json::from_value(told[1].clone()).expect("names");
+        let links: BTreeSet<String> = serde_json::from_value(shown_text[1].clone()).expect("names");
         let status = stage.operator().status()?;
-        let told_of = |it: &&FlowStatus| told[0] == format!("{} > {}", it.from, it.to);
-        let flow = status.flows.iter().find(told_of);
+        let is_shown = |it: &&FlowStatus| shown_text[0] == format!("{} > {}", it.from, it.to);
+        let flow = status.flows.iter().find(is_shown);
         let path = flow.and_then(|it| it.path.as_ref());
         let path = path.map(|path| path.iter().map(|hop| hop.link.clone()).collect());
         Ok((path == Some(links)).then_some(()))

@@ -18,12 +18,12 @@ const FINDINGS_SCRIPT: &str = "import('/assets/api.js').then(async ({ get }) => 
   const collision = { hop: hop('leaf0', 'spine0', 'leaf0-spine0'), utilization: 0.99, losers: [loser, loser], with_room: [hop('leaf0', 'spine1', 'leaf0-spine1')] };
   const lossy = { class: 'lossy-link', subject: { hop: hop('leaf1', 'h7', 'h7-leaf1') }, evidence: ['5041 of 5041 probes lost'], confidence: 1, remedy: 'look at it', jobs: [] };
   const doubts = [...Array(9).keys()].map((nth) => `left out: a probe ${nth} over h3>*>h4>leaf1`);
-  const told = {
+  const answers = {
     '/api/v1/findings': { generation: 0, findings: [{ 'ecmp-collision': collision }, { cause: lossy }], not_seen: { nodes: [], ways_of: [], doubts } },
     '/api/v1/jobs': { jobs: [{ job: 'train', hosts: ['h0', 'h4'] }, { job: 'other', hosts: ['h6'] }], registered: [] },
   };
   const real = window.fetch;
-  window.fetch = (path, ...more) => told[path] ? Promise.resolve(new Response(JSON.stringify(told[path]))) : real(path, ...more);
+  window.fetch = (path, ...more) => answers[path] ? Promise.resolve(new Response(JSON.stringify(answers[path]))) : real(path, ...more);
 })";
 const WORST_FINDING_TEXT: &str = "2 findings, the worst: lossy link, leaf1 > h7";
 
@@ -118,14 +118,14 @@ pub(crate) fn large_cluster_hides_no_host() {
     let [blue, red, none] = [[38, 98, 171, 255], [190, 30, 45, 255], [0; 4]];
     assert_eq!(colours, json!([blue, blue, red, none]));
     photograph(&mut browser, "crowd");
-    the_worst_is_told_where_several_are_pointed_at(&mut browser);
+    worst_of_several_is_shown(&mut browser);
     a_part_is_enlarged(&mut browser);
     hosts_are_found_on_the_map(&mut browser);
     is_sound(&mut browser);
 }
 
 /// A mouse points at whole pixels, and the canvas need not begin at one.
-fn the_worst_is_told_where_several_are_pointed_at(browser: &mut Browser) {
+fn worst_of_several_is_shown(browser: &mut Browser) {
     browser.value(&format!(
         "((canvas, box) => canvas.dispatchEvent(new MouseEvent('mousemove', {{
           clientX: Math.ceil(box.left + canvas.clientLeft + Math.floor(192 * canvas.width / 1024) * canvas.clientWidth / canvas.width),
@@ -217,7 +217,7 @@ pub(crate) fn content_fits_its_place() {
 }
 
 fn figures_are_such_as_people_read(browser: &mut Browser) {
-    let told = browser.value(
+    let shown_text = browser.value(
         "import('/assets/units.js').then(({ rate, micros }) => [rate(5.18e19), rate(999.7e6), rate(0), rate(12.34e9), micros(1.08e9), micros(70e6), micros(999.9), micros(1234)])",
     );
     let figures = [
@@ -230,7 +230,7 @@ fn figures_are_such_as_people_read(browser: &mut Browser) {
         "1.0 ms",
         "1.2 ms",
     ];
-    assert_eq!(told, json!(figures));
+    assert_eq!(shown_text, json!(figures));
 }
 
 fn long_names_are_cut_and_whole_once_chosen(browser: &mut Browser) {

@@ -273,10 +273,10 @@ fn are_read(browser: &mut Browser, what: &str, times: u32) {
 }
 
 const JOBS_SCRIPT: &str = "import('/assets/jobs.js').then(async ({ jobs }) => {
-  const told = { history: [], registered: [{ job: NAME, hosts: [NAME], phase: { name: NAME }, by: NAME, age_ms: 1, silent_ms: 1 }],
+  const answers = { history: [], registered: [{ job: NAME, hosts: [NAME], phase: { name: NAME }, by: NAME, age_ms: 1, silent_ms: 1 }],
     jobs: [{ job: NAME, iteration_ms: null, rest_share: null, rate_bits_per_s: 1, slowest_bits_per_s: 1, sending: 1, flows: 1, promise: null }] };
   const [real, ours] = [window.fetch, ['/api/v1/jobs', '/api/v1/history']];
-  window.fetch = (path, ...more) => ours.includes(path) ? Promise.resolve(new Response(JSON.stringify(told))) : real(path, ...more);
+  window.fetch = (path, ...more) => ours.includes(path) ? Promise.resolve(new Response(JSON.stringify(answers))) : real(path, ...more);
   const work = { name: NAME, stage: NAME, links: [NAME], by: NAME, age_ms: 1, not_empty: [NAME] };
   const view = jobs({ status: { agents: [], flows: [], maintenance: [work], frozen: [{ hosts: [NAME], by: NAME, age_ms: 1 }] } });
   window.fetch = real;
@@ -443,14 +443,14 @@ fn plan_is_approved() {
 /// looks at it again.
 fn approve(browser: &mut Browser, press: impl Fn(&mut Browser, &str)) {
     let goes = "document.querySelector('#view').innerText.includes('is being applied')";
-    let told_anew = "document.querySelector('#view p.warn[role=\"alert\"]')";
+    let is_warned = "document.querySelector('#view p.warn[role=\"alert\"]')";
     must(wait_for("it is applied", STAGE_TIMEOUT, || {
         press(browser, "Approve plan");
         browser.when(IS_ANSWERED);
         if browser.value(goes) == true {
             return Ok(Some(()));
         }
-        if browser.value(&format!("{told_anew} === null")) == true {
+        if browser.value(&format!("{is_warned} === null")) == true {
             press(browser, "Review plan");
         }
         Ok(None)

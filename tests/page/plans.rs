@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use reweave_common::operator::{
-    Course, Joint, Line, Outcome, Plan, Ranks, Report, Tag, Via, Wave, What,
+    Joint, Line, NamedMigration, Outcome, Plan, Ranks, Report, Tag, Via, Wave, What,
 };
 use reweave_common::plan::Generation;
 use reweave_common::units::Rate;
@@ -221,7 +221,7 @@ fn of_all_kinds() -> Plan {
         seal: String::new(),
         hindered_by: vec!["not now, says the policy".to_owned()],
         touched: Vec::new(),
-        course: Some(Course {
+        migration: Some(NamedMigration {
             tables_before: BTreeMap::new(),
             circuits_before: BTreeMap::new(),
             waves: vec![wave],

@@ -79,8 +79,8 @@ passes() {
     [[ $2 == few ]] || play+=("REWEAVE_SEEDS=${many[$1]}")
     local cargo_test
     find_command "$1"
-    (cd "$copy" && "${play[@]}" "${cargo_test[@]}" >"$copy/told" 2>&1) || {
-        (($? != 124)) || printf "panicked at\nit never ended\n" >>"$copy/told"
+    (cd "$copy" && "${play[@]}" "${cargo_test[@]}" >"$copy/output" 2>&1) || {
+        (($? != 124)) || printf "panicked at\nit never ended\n" >>"$copy/output"
         return 1
     }
 }
@@ -99,8 +99,8 @@ rehearse() {
 planted() {
     local name=${1%.patch} test=${1%%/*} seeds=$2 file=$tree/tests/planted/$1
     local make=(patch --quiet --fuzz=0 --directory "$copy" --strip 1)
-    if ! "${make[@]}" --dry-run <"$file" >"$copy/told" 2>&1; then
-        echo "$name: NOT planted: $(head -1 "$copy/told")"
+    if ! "${make[@]}" --dry-run <"$file" >"$copy/output" 2>&1; then
+        echo "$name: NOT planted: $(head -1 "$copy/output")"
         return 1
     fi
     "${make[@]}" <"$file"
@@ -111,8 +111,8 @@ planted() {
         echo "$name: NOT noticed with $seeds seeds"
     else
         noticed=true
-        echo "$name: noticed with $seeds seeds: $(grep -m1 -A1 'panicked at' "$copy/told" | tail -1 | cut -c1-120)"
-        sed -n 's/.*seeds broke a law: \(\[[0-9, ]*\]\).*/    by seeds \1/p' "$copy/told"
+        echo "$name: noticed with $seeds seeds: $(grep -m1 -A1 'panicked at' "$copy/output" | tail -1 | cut -c1-120)"
+        sed -n 's/.*seeds broke a law: \(\[[0-9, ]*\]\).*/    by seeds \1/p' "$copy/output"
     fi
     "${make[@]}" --reverse <"$file"
     $noticed

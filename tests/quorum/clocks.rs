@@ -1,4 +1,4 @@
-//! Clocks that are wrong by an hour. Certificates go by them, and so do dates; nothing else does.
+//! Clocks that are wrong by an hour. Certificates and dates depend on the clock; nothing else does.
 
 use libtest_mimic::Trial;
 
@@ -21,7 +21,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Each of them comes to lead, and the people go on.
+/// Each coordinator becomes leader once, and operators' decisions go on.
 fn apart(clocks: [&str; 3], agents: &str) {
     let mut quorum = Quorum::up_with(|place| at(clocks[place]));
     quorum.start_agent_under(&at(agents));
@@ -42,8 +42,8 @@ fn apart(clocks: [&str; 3], agents: &str) {
     quorum.nothing_is_lost();
 }
 
-/// The leader is started again, and meanwhile only the wanted one can come to lead; or, rarely, the
-/// one that comes back, and it is tried again.
+/// Restarts the leader while only `wanted` can win the election. In rare cases the restarted one wins, and this
+/// repeats.
 fn lead(quorum: &mut Quorum, wanted: Place, clock_of: impl Fn(Place) -> Vec<String>) {
     for _ in 0..20 {
         let (leader, term) = quorum.leader();

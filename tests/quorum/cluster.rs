@@ -20,7 +20,7 @@ const FIVE_HOSTS: Setting<'static> = Setting {
 pub(crate) const LAB_NEEDS: &[Need] = &[Need::Lab];
 pub(crate) const AGENT_HOST: &str = "h3";
 pub(crate) const OPERATOR_HOST: &str = "h4";
-/// Between 0 and 2.
+/// The index of a coordinator: 0 to 2.
 pub(crate) type Place = usize;
 
 pub(crate) struct Quorum {
@@ -41,7 +41,7 @@ impl Drop for Quorum {
     }
 }
 
-/// What was to be had, or the end of the test with the reason.
+/// Unwraps the value, or fails the test with the reason.
 #[track_caller]
 pub(crate) fn must<T>(outcome: Result<T, StageError>) -> T {
     outcome.unwrap_or_else(|error| panic!("{}", error_chain(&error)))
@@ -54,7 +54,7 @@ pub(crate) fn wait(what: &str, mut condition: impl FnMut() -> bool) {
     }));
 }
 
-/// After the station and the switch.
+/// The first addresses belong to the station and the switch.
 pub(crate) fn address(host: usize) -> String {
     format!("10.255.0.{}", host + 3)
 }
@@ -64,12 +64,12 @@ fn port(place: Place) -> String {
 }
 
 impl Quorum {
-    /// All run, and the agent is known.
+    /// Starts all coordinators and the agent, and waits until they know each other.
     pub(crate) fn up() -> Self {
         Self::up_with(|_| vec![])
     }
 
-    /// The same, each with this before its command.
+    /// The same, with a wrapper before each coordinator's command.
     pub(crate) fn up_with(wrapper: impl Fn(Place) -> Vec<String>) -> Self {
         let mut quorum = Self::empty();
         for place in 0..3 {
@@ -144,7 +144,7 @@ impl Quorum {
         self.stage.said(&format!("c{place}"))
     }
 
-    /// Of those that lead now, by what they said last.
+    /// The coordinators whose last log line says that they lead, with their terms.
     pub(crate) fn leaders(&self) -> Vec<(Place, u64)> {
         let lead = (0..3).filter_map(|place| Some((place, term_led(&self.said(place))?)));
         lead.filter(|(place, _)| self.running[*place].is_some())
@@ -164,12 +164,12 @@ impl Quorum {
         self.leader_after(0)
     }
 
-    /// A person's command, for whichever coordinator leads.
+    /// An operator's command to the cluster, through any coordinator.
     pub(crate) fn reweave(&self) -> Command {
         reweave(&self.stage, &[0, 1, 2].map(port).join(","))
     }
 
-    /// For this coordinator alone.
+    /// An operator's command to this coordinator alone.
     pub(crate) fn reweave_at(&self, place: Place) -> Command {
         reweave(&self.stage, &port(place))
     }
@@ -178,7 +178,7 @@ impl Quorum {
         status_of(&mut self.reweave())
     }
 
-    /// People begin to decide things, and go on with that.
+    /// Starts the operators that make decisions.
     pub(crate) fn decide(&mut self) {
         for name in ["ann", "ben"] {
             let witness = Witness::begin(name, Arc::clone(&self.stage), self.reweave());
@@ -187,7 +187,7 @@ impl Quorum {
         self.decide_on();
     }
 
-    /// Waits until all of them have decided something more.
+    /// Waits until each operator has made one more decision.
     #[track_caller]
     pub(crate) fn decide_on(&self) {
         for witness in &self.witnesses {
@@ -196,7 +196,7 @@ impl Quorum {
         }
     }
 
-    /// What was acknowledged is what all know.
+    /// Checks that every coordinator knows all acknowledged decisions.
     #[track_caller]
     pub(crate) fn nothing_is_lost(&mut self) {
         let witnesses = std::mem::take(&mut self.witnesses);
@@ -218,7 +218,7 @@ impl Quorum {
         });
     }
 
-    /// Runs it on this host, and it must succeed.
+    /// Runs a command on this host; it must succeed.
     #[track_caller]
     pub(crate) fn on(&self, host: usize, words: &[&str]) {
         must(self.stage.output(&format!("h{host}"), words));

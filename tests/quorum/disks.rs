@@ -1,4 +1,4 @@
-//! Disks that fail, fill up, grow slow, or keep something else than was written.
+//! Disks that fail, fill up, become slow, or corrupt what was written.
 
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -9,7 +9,7 @@ use libtest_mimic::Trial;
 use crate::cluster::{LAB_NEEDS, Place, Quorum, must, wait};
 use crate::needs::{Need, trial};
 
-/// strace lets system calls fail.
+/// strace makes system calls fail.
 const STRACE_NEEDS: &[Need] = &[Need::Lab, Need::Root, Need::Program("strace")];
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -41,7 +41,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// System calls of a coordinator that concern its log take another course, until this is dropped.
+/// Makes system calls of a coordinator on its log fail or wait, until this is dropped.
 struct Meddling(Child);
 
 impl Meddling {
@@ -75,7 +75,7 @@ fn traced(pid: &str) -> bool {
 }
 
 impl Quorum {
-    /// All others go on, and it ends with this code, having said this.
+    /// Checks that this coordinator exits with this code and message, and that the others go on.
     fn ends(&mut self, place: Place, code: i32, words: &str) {
         let ended = must(self.program(place).ended());
         let said = self.said(place);
@@ -99,7 +99,7 @@ fn sync_fails() {
     quorum.leader_after(term);
     quorum.decide_on();
     quorum.wait_for_agent();
-    // What was in doubt is settled by the others.
+    // The restarted coordinator gets from the others what it may not have written.
     quorum.start(first);
     quorum.decide_on();
     quorum.kill((first + 1) % 3);
@@ -107,7 +107,7 @@ fn sync_fails() {
     quorum.nothing_is_lost();
 }
 
-/// Each write takes longer than the others wait for a leader.
+/// Each write takes longer than the election timeout.
 fn slow() {
     let mut quorum = Quorum::up();
     let (first, term) = quorum.leader();
@@ -123,7 +123,7 @@ fn slow() {
     quorum.nothing_is_lost();
 }
 
-/// The disk fails as the log is written.
+/// Writes to the log fail.
 fn unwritable() {
     let mut quorum = Quorum::up();
     let (first, term) = quorum.leader();
@@ -140,7 +140,7 @@ fn unwritable() {
     quorum.nothing_is_lost();
 }
 
-/// As a quota does: the file system has room, and no write gets any.
+/// Writes fail with EDQUOT although the file system has room, as under a quota.
 fn denied() {
     let mut quorum = Quorum::up();
     let (first, term) = quorum.leader();
@@ -161,7 +161,7 @@ fn denied() {
     quorum.nothing_is_lost();
 }
 
-/// Runs a coordinator with a disk of its own, by the file with its settings, which comes last.
+/// Wraps a coordinator so that it runs on a small disk of its own; the last argument is its settings file.
 fn small_disk(place: Place) -> Vec<String> {
     let mount = format!(
         "for last; do :; done; data=$(dirname \"$last\")/data{place}; mkdir -p \"$data\"; mount -t tmpfs \
@@ -172,10 +172,10 @@ fn small_disk(place: Place) -> Vec<String> {
 }
 
 const DISK_BYTES: u64 = 96 << 20;
-/// With so much left, no coordinator leads; the log takes more all the same.
+/// With this little left, a coordinator does not lead; it still writes its log.
 const FREE_BYTES: u64 = 8 << 20;
 
-/// With no byte left, entries are cut off amid a write.
+/// With no byte left, a write of the log is cut off.
 fn full(left: u64) {
     let mut quorum = Quorum::up_with(small_disk);
     let (first, term) = quorum.leader();
@@ -196,39 +196,39 @@ fn full(left: u64) {
     assert_ne!(first, second);
     quorum.decide_on();
     quorum.wait_for_agent();
-    let told = format!("the disk of coordinator c{first} is full");
-    let is_told = |quorum: &Quorum| {
+    let warning = format!("the disk of coordinator c{first} is full");
+    let is_reported = |quorum: &Quorum| {
         let status = quorum.status();
-        status.is_some_and(|status| status.warnings.contains(&told))
+        status.is_some_and(|status| status.warnings.contains(&warning))
     };
-    wait("it is reported", || is_told(&quorum));
+    wait("it is reported", || is_reported(&quorum));
 
     drop(file);
     fs::remove_file(filler).expect("it was made");
     wait("it is reported no longer", || {
         quorum
             .status()
-            .is_some_and(|status| !status.warnings.contains(&told))
+            .is_some_and(|status| !status.warnings.contains(&warning))
     });
-    // With room it can be done without another again.
+    // With free disk space, this one and another are a majority again.
     quorum.kill(3 - first - second);
     quorum.decide_on();
     quorum.nothing_is_lost();
 }
 
-/// Of the file system that is there: `df` would look where such a path leads to here.
+/// The free space on the file system of this process: `df` would resolve the path in the test's own namespace.
 fn free_bytes(folder: &str) -> u64 {
     let mut stat = Command::new("stat");
     let output = stat
         .args(["--file-system", "--format=%a %S", folder])
         .output();
     let output = output.expect("stat is there");
-    let told = String::from_utf8_lossy(&output.stdout);
-    let figures = told.split_whitespace().map(str::parse::<u64>);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let figures = text.split_whitespace().map(str::parse::<u64>);
     figures.map(|it| it.expect("a number")).product()
 }
 
-/// Power is lost in the middle of a write: the last record is not whole.
+/// Power is lost during a write: the last record is incomplete.
 fn torn() {
     let mut quorum = Quorum::up();
     let (first, term) = quorum.leader();
@@ -241,7 +241,7 @@ fn torn() {
         .expect("it is there");
     let length = file.metadata().expect("it is there").len();
     let record = fs::read(&log).expect("it is there");
-    // The beginning of something, as it would have been written.
+    // The first part of a record, as an interrupted write leaves it.
     let begun = &record[record.len() - record.len().min(40)..][..7];
     file.write_all(begun).expect("there is room");
     drop(file);
@@ -290,7 +290,7 @@ fn flipped() {
     quorum.nothing_is_lost();
 }
 
-/// One bit, in the middle of what was written.
+/// Flips one bit in the middle of the file.
 fn flip(path: &std::path::Path) {
     let mut file = fs::File::options()
         .read(true)

@@ -1,5 +1,4 @@
-//! A disk that fills up: nothing is decided for want of room, everything else goes on, and with room
-//! decisions do too.
+//! A full disk: the coordinator decides nothing and serves everything else; with free space it decides again.
 
 use std::process::Command;
 
@@ -9,12 +8,12 @@ use reweave_tests::Programs;
 use crate::cluster::must;
 use crate::needs::{Need, trial};
 
-/// A coordinator that leads alone, on a disk of its own, which has 8 MiB left for a while.
+/// A single coordinator on a disk of its own with 8 MiB left.
 const RUN_SCRIPT: &str = r#"
     set -e
     ip link set lo up
     mount -t tmpfs -o size=96m tmpfs "$0"; mountpoint -q "$0"; cd "$0"
-    tries() { for _ in $(seq 1200); do "$@" > told 2>&1 && return; sleep 0.1; done; cat told; exit 1; }
+    tries() { for _ in $(seq 1200); do "$@" > output 2>&1 && return; sleep 0.1; done; cat output; exit 1; }
     reweave dev --dir "$0/dev" > at 2> words &
     tries grep http at
     export REWEAVE_IDENTITY=$(grep -o 'REWEAVE_IDENTITY=.*' words | cut -d= -f2)

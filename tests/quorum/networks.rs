@@ -1,4 +1,4 @@
-//! Lines between coordinators that are cut, one way or both, or lose packets.
+//! Links between coordinators that are cut, one way or both, or that lose packets.
 
 use std::time::Instant;
 
@@ -28,37 +28,37 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// What of one coordinator does not get through, to or from the others.
+/// The links of one coordinator that are cut, to and from the others.
 struct Cut {
-    hears_nobody: bool,
-    heard_by_nobody: bool,
+    is_deaf: bool,
+    is_mute: bool,
 }
 
 impl Cut {
     const BOTH_WAYS: Self = Self {
-        hears_nobody: true,
-        heard_by_nobody: true,
+        is_deaf: true,
+        is_mute: true,
     };
     const INBOUND: Self = Self {
-        hears_nobody: true,
-        heard_by_nobody: false,
+        is_deaf: true,
+        is_mute: false,
     };
     const OUTBOUND: Self = Self {
-        hears_nobody: false,
-        heard_by_nobody: true,
+        is_deaf: false,
+        is_mute: true,
     };
 
     fn directions(&self, of: Place) -> Vec<(Place, Place)> {
         let others = (0..3).filter(|&other| other != of);
-        let to = others.clone().filter(|_| self.hears_nobody);
-        let from = others.filter(|_| self.heard_by_nobody);
+        let to = others.clone().filter(|_| self.is_deaf);
+        let from = others.filter(|_| self.is_mute);
         let to = to.map(|other| (other, of));
         to.chain(from.map(|other| (of, other))).collect()
     }
 }
 
 impl Quorum {
-    /// Nothing passes from the first of each to the second, and everything else does.
+    /// Drops packets from the first of each pair to the second.
     fn cut(&self, directions: &[(Place, Place)]) {
         self.filter(directions, "");
     }
@@ -82,7 +82,7 @@ impl Quorum {
     }
 }
 
-/// Operators and agents reach all coordinators still.
+/// Waits for another leader. Operators and agents still reach all coordinators.
 fn another_leads_after(cut: &Cut) {
     let mut quorum = Quorum::up();
     let (first, term) = quorum.leader();
@@ -95,7 +95,7 @@ fn another_leads_after(cut: &Cut) {
     wait("the first knows that it does not lead", || {
         !quorum.leaders().iter().any(|(place, _)| *place == first)
     });
-    // It says nothing, or where there is another who knows.
+    // A coordinator that is cut off has no status of its own, or names another leader.
     if let Some(status) = status_of(&mut quorum.reweave_at(first)) {
         let leads = |one: &CoordinatorStatus| one.state == CoordinatorState::Leads;
         let leader = status.coordinators.into_iter().find(leads);
@@ -104,14 +104,14 @@ fn another_leads_after(cut: &Cut) {
     quorum.decide_on();
     quorum.wait_for_agent();
     quorum.cut(&[]);
-    // With another gone, nothing can be decided without it.
+    // With the third stopped, a majority needs the one that was cut off.
     let third = 3 - first - second;
     quorum.kill(third);
     quorum.decide_on();
     quorum.nothing_is_lost();
 }
 
-/// Those cuts first in which something can be decided: a question without an answer waits for long.
+/// All combinations of cuts. Those with a majority come first: without one, each question waits for its timeout.
 fn all_ways_to_cut() {
     let mut quorum = Quorum::up();
     quorum.decide();
@@ -131,7 +131,7 @@ fn all_ways_to_cut() {
 
 const DIRECTED_PAIRS: [(Place, Place); 6] = [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)];
 
-/// One of all ways to cut any of them.
+/// The directions that this combination cuts.
 fn cuts(way: u32) -> Vec<(Place, Place)> {
     let lines = DIRECTED_PAIRS.into_iter().enumerate();
     let cut = lines.filter(|(nth, _)| way & (1 << nth) != 0);

@@ -1,4 +1,4 @@
-//! What each of three serves about itself, the others and the agent.
+//! Health and metrics that each of three coordinators serves.
 
 use libtest_mimic::Trial;
 
@@ -24,7 +24,7 @@ impl Quorum {
     }
 }
 
-/// Each family with a sample for another: without one, there is little to find fault with.
+/// Each metric family has a sample: an empty family would hide errors.
 fn all_serve() {
     let quorum = Quorum::up();
     let (leader, _) = quorum.leader();
@@ -38,7 +38,7 @@ fn all_serve() {
         for label in whom {
             assert_eq!(served.contains(&label), leads, "{label}: {served}");
         }
-        let told = format!("\nreweave_leads {}\n", u8::from(leads));
-        assert!(served.contains(&told), "{told}: {served}");
+        let metric = format!("\nreweave_leads {}\n", u8::from(leads));
+        assert!(served.contains(&metric), "{metric}: {served}");
     }
 }

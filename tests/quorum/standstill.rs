@@ -1,4 +1,4 @@
-//! Leaders that stand still for a while, and go on as if nothing had been.
+//! Leaders that are paused and go on later, unaware of the pause.
 
 use std::process::Stdio;
 use std::thread;
@@ -37,10 +37,10 @@ fn stood_still() {
         let answer = thread::spawn(|| asking.wait_with_output());
         must(quorum.program(first).thaw());
         let answer = answer.join().expect("it waits").expect("it is ours");
-        // It says nothing, or what all know.
+        // It has no status, or the same one as the others.
         if let Ok(status) = serde_json::from_slice::<Status>(&answer.stdout) {
-            let is_told = |it| status.revoked.contains(it);
-            assert!(known.iter().all(is_told), "what it said was old");
+            let is_reported = |it| status.revoked.contains(it);
+            assert!(known.iter().all(is_reported), "what it said was old");
         }
         wait("it knows that it does not lead", || {
             let log = quorum.said(first);

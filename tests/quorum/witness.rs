@@ -1,8 +1,7 @@
-//! An operator who decides one thing after the other, remembers what was acknowledged, and looks
-//! whether it is seen.
+//! An operator that makes one decision after the other, remembers which were acknowledged, and checks that they are
+//! visible.
 //!
-//! The decision is to revoke a member of a new name: it stays in the state for ever, at any time of
-//! day.
+//! Each decision revokes a member of a new name: a revocation stays in the state whatever the clock says.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use crate::cluster::status_of;
 pub(crate) struct Witness {
     known: Arc<Known>,
     thread: Option<JoinHandle<()>>,
-    /// The lab is there for as long as it is used.
+    /// Keeps the lab up while this is in use.
     _stage: Arc<Stage>,
 }
 
@@ -42,7 +41,7 @@ impl Witness {
         self.known.lock().len()
     }
 
-    /// All that was acknowledged. It ends the test when an answer had less than was known.
+    /// All acknowledged decisions. Panics when an answer had fewer than were acknowledged before.
     #[track_caller]
     pub(crate) fn end(mut self) -> Vec<String> {
         let ended = self.stop();
@@ -72,7 +71,7 @@ impl Known {
             let mut revoke = again(reweave);
             revoke.args(["cluster", "revoke", "--role", "viewer", &name]);
             let output = revoke.output().expect("it was built");
-            // Without an answer it may have been decided, or not.
+            // Without an answer, the decision may have been made or not.
             if output.status.success() {
                 self.lock().push(name);
             }
@@ -80,7 +79,7 @@ impl Known {
         }
     }
 
-    /// A coordinator that answers knows what was acknowledged before it was asked.
+    /// Checks that a coordinator that answers knows everything acknowledged before the question.
     fn look(&self, reweave: &mut Command) {
         let Some(status) = status_of(reweave) else {
             return;
@@ -99,7 +98,7 @@ impl Known {
     }
 }
 
-/// The same program with the same arguments and surroundings.
+/// A copy of the command with the same program, arguments and environment.
 fn again(command: &Command) -> Command {
     let mut again = Command::new(command.get_program());
     again.args(command.get_args());

@@ -39,8 +39,8 @@ fn set_clocks(scene: &mut Scene) {
         }
     }
     scene.prober.wait_until("! pidof reweave-agent");
-    let told = json_of(&mut scene.prober, "cat /run/probed");
-    let all = &told["hosts"][0]["summary"];
+    let answer = json_of(&mut scene.prober, "cat /run/probed");
+    let all = &answer["hosts"][0]["summary"];
     assert!(
         all["untimed"].as_u64() >= Some(1),
         "no probe met a step: {all}"

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use reweave_replica::{
-    Batch, Change, Content, Entry, LogError, MemberId, Members, Record, Saved, Store, Vote,
+    Batch, Change, Entry, EntryContent, LogError, MemberId, Members, Record, Saved, Store, Vote,
 };
 use reweave_sim_cluster::chance::Chance;
 use reweave_sim_cluster::replicas::cluster::{Cluster, member};
@@ -104,7 +104,7 @@ fn first_entry() -> Batch {
     let entry = Entry {
         term: 1,
         index: 1,
-        content: Content::Proposal(vec![1; 200]),
+        content: EntryContent::Proposal(vec![1; 200]),
     };
     Batch {
         records: vec![Record::Vote(vote), Record::Entry(entry)],

@@ -12,7 +12,7 @@ use reweave_sim_cluster::circuits::world::World;
 use reweave_sim_cluster::seeds::{number, sample_seeds, sum_of};
 use reweave_sim_cluster::wire::Weather;
 
-use crate::drawn::some_circuits;
+use crate::random_scene::some_circuits;
 use crate::seeds::tally;
 
 const SEED_COUNT: u64 = 20;
@@ -53,15 +53,15 @@ fn two_rings() -> Fabric {
 }
 
 /// Circuits for one of them alone.
-fn wish(fabric: &Fabric, drawn: &mut SplitMix64, optical: usize) -> Circuits {
+fn wish(fabric: &Fabric, rng: &mut SplitMix64, optical: usize) -> Circuits {
     let optical = OpticalId::from_index(optical);
-    let mut circuits = some_circuits(fabric, drawn);
+    let mut circuits = some_circuits(fabric, rng);
     circuits.retain(|it, _| *it == optical);
     circuits
 }
 
 fn live(seed: u64, weather: Weather) -> World {
-    let mut drawn = SplitMix64::new(seed);
+    let mut rng = SplitMix64::new(seed);
     let mut world = World::new(two_rings(), seed);
     let mut chance = Chance::of(seed ^ 0xbe51de);
     let fabric = world.cluster.cabling.fabric.clone();
@@ -71,8 +71,8 @@ fn live(seed: u64, weather: Weather) -> World {
         plague(&mut world, &mut chance, FAULT_TIME, troubles);
     }
     for nth in 0..REQUEST_COUNT {
-        let optical = if nth < 2 { nth } else { drawn.below(2) };
-        let circuits = wish(&fabric, &mut drawn, optical);
+        let optical = if nth < 2 { nth } else { rng.below(2) };
+        let circuits = wish(&fabric, &mut rng, optical);
         world.rewire(&circuits);
         world.run_for(chance.time(Duration::ZERO, Duration::from_secs(2)));
     }

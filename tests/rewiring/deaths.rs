@@ -11,7 +11,7 @@ use reweave_sim_cluster::circuits::world::World;
 use reweave_sim_cluster::coordinator::{Death, Guest};
 use reweave_sim_cluster::seeds::number;
 
-use crate::drawn::{some_circuits, some_fabric, some_tables};
+use crate::random_scene::{some_circuits, some_fabric, some_tables};
 use crate::seeds::is_over;
 
 /// From the end of all trouble, with restarts of those that died.
@@ -19,10 +19,10 @@ pub(crate) const RESUME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A world just before a plan, and the plan under way in it.
 pub(crate) fn begun(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
-    let mut drawn = SplitMix64::new(seed);
-    let fabric = some_fabric(&mut drawn)?;
-    let circuits = some_circuits(&fabric, &mut drawn);
-    let tables = some_tables(&fabric, &circuits, &mut drawn);
+    let mut rng = SplitMix64::new(seed);
+    let fabric = some_fabric(&mut rng)?;
+    let circuits = some_circuits(&fabric, &mut rng);
+    let tables = some_tables(&fabric, &circuits, &mut rng);
     let mut world = World::new(fabric, seed);
     prepare(&mut world);
     world.propose(tables, circuits);
@@ -30,7 +30,7 @@ pub(crate) fn begun(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World
 }
 
 /// Until it is over, by the same clock for all.
-fn told(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
+fn run_to_end(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
     let mut world = begun(seed, prepare)?;
     if !world.run_until(RESUME_TIMEOUT, |world| !world.is_busy()) {
         world.fail("not over in time");
@@ -41,7 +41,7 @@ fn told(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
 
 /// Those whose plan moves circuits and is carried out, when nothing goes wrong.
 pub(crate) fn good(count: usize) -> Vec<(u64, World)> {
-    let tried = (0..).filter_map(|seed| Some((seed, told(seed, |_| {})?)));
+    let tried = (0..).filter_map(|seed| Some((seed, run_to_end(seed, |_| {})?)));
     let moved = tried.filter(|(_, world)| world.looks().kept == 1 && world.looks().moves > 0);
     moved.take(count).collect()
 }
@@ -58,7 +58,7 @@ fn coordinator_may_crash_at_every_entry() {
         let entries = undisturbed.cluster.coordinator.log().len();
         for (entry, is_durable) in (2..entries).flat_map(|entry| [(entry, true), (entry, false)]) {
             let death = Death { entry, is_durable };
-            let world = told(seed, |world| world.cluster.coordinator.will_die(death));
+            let world = run_to_end(seed, |world| world.cluster.coordinator.will_die(death));
             let world = world.unwrap_or_else(|| panic!("seed {seed}: {death:?}"));
             assert_eq!(world.cluster.coordinator.died, 1, "seed {seed}: {death:?}");
             died += 1;
@@ -85,7 +85,7 @@ fn dies_everywhere(is_one: impl Fn(&Guest) -> bool) -> usize {
         let busiest = guests.max_by_key(|&guest| undisturbed.cluster.life(guest).steps);
         let guest = busiest.expect("there are some");
         for step in 0..undisturbed.cluster.life(guest).steps {
-            let world = told(seed, |world| world.cluster.life(guest).left = Some(step));
+            let world = run_to_end(seed, |world| world.cluster.life(guest).left = Some(step));
             let world = world.unwrap_or_else(|| panic!("seed {seed}: {guest:?} at {step}"));
             died += usize::from(world.journal().contains("dies"));
         }
@@ -206,7 +206,7 @@ fn driver_ahead_of_log_is_overtaken() {
                 driver.has_followed(Token(1_000_000));
             }
         };
-        let world = told(seed, ahead).unwrap_or_else(|| panic!("seed {seed}"));
+        let world = run_to_end(seed, ahead).unwrap_or_else(|| panic!("seed {seed}"));
         assert_eq!(world.looks().kept, 1, "seed {seed}");
     }
 }

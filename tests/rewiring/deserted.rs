@@ -83,7 +83,7 @@ fn holdings(world: &World) -> Vec<ForwardingState> {
 
 /// By the log: every node holds what it held before the last round, or, where that is to stay, its last instruction.
 fn are_known(world: &World, seed: u64, entry: usize) {
-    let told = told(world);
+    let report = last_instructions(world);
     for (id, node) in &world.cluster.nodes {
         assert!(node.disk.fallback.is_none(), "seed {seed}, {entry}: {id:?}");
         let nothing = LastInstruction::default();
@@ -91,12 +91,12 @@ fn are_known(world: &World, seed: u64, entry: usize) {
             before,
             last,
             stays,
-        } = told.get(id).unwrap_or(&nothing);
+        } = report.get(id).unwrap_or(&nothing);
         let held = node.holding();
         let is_known = held.is_same_as(before) || *stays && held.is_same_as(last);
         assert!(
             is_known,
-            "seed {seed}, {entry}: {id:?} holds {held:?}, told {told:?}"
+            "seed {seed}, {entry}: {id:?} holds {held:?}, instructed {report:?}"
         );
     }
 }
@@ -108,21 +108,23 @@ struct LastInstruction {
     stays: bool,
 }
 
-fn told(world: &World) -> BTreeMap<NodeId, LastInstruction> {
-    let mut told: BTreeMap<NodeId, LastInstruction> = BTreeMap::new();
+fn last_instructions(world: &World) -> BTreeMap<NodeId, LastInstruction> {
+    let mut last_instruction: BTreeMap<NodeId, LastInstruction> = BTreeMap::new();
     let log = world.cluster.coordinator.log().iter();
     for change in log.flat_map(|command| command.change.parts()) {
         match change {
             Change::StepIntent(intent) => {
                 for (&node, holding) in &intent.targets {
-                    let told = told.entry(node).or_default();
-                    let before = std::mem::replace(&mut told.last, holding.clone());
-                    (told.before, told.stays) = (before, false);
+                    let last_instruction = last_instruction.entry(node).or_default();
+                    let before = std::mem::replace(&mut last_instruction.last, holding.clone());
+                    (last_instruction.before, last_instruction.stays) = (before, false);
                 }
             }
-            Change::ConfirmIntent { .. } => told.values_mut().for_each(|it| it.stays = true),
+            Change::ConfirmIntent { .. } => {
+                last_instruction.values_mut().for_each(|it| it.stays = true)
+            }
             _ => {}
         }
     }
-    told
+    last_instruction
 }

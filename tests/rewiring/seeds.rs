@@ -12,7 +12,7 @@ use reweave_sim_cluster::counts;
 use reweave_sim_cluster::seeds::{number, sample_seeds, sum_of};
 use reweave_sim_cluster::wire::Weather;
 
-use crate::drawn::{some_circuits, some_fabric, some_tables};
+use crate::random_scene::{some_circuits, some_fabric, some_tables};
 
 const SEED_COUNT: u64 = 71;
 /// Seeds that found mistakes; 2062 finds one that is planted and that no other of these finds.
@@ -98,8 +98,8 @@ pub(crate) fn tally(world: Option<World>) -> Tally {
 
 /// Some plans in a world on a small fabric, if every host reaches every other on it.
 fn live(seed: u64, weather: Weather) -> Option<World> {
-    let mut drawn = SplitMix64::new(seed);
-    let fabric = some_fabric(&mut drawn)?;
+    let mut rng = SplitMix64::new(seed);
+    let fabric = some_fabric(&mut rng)?;
     let mut world = World::new(fabric, seed);
     let mut chance = Chance::of(seed ^ 0x5eed);
     for _ in 0..PLAN_COUNT {
@@ -108,7 +108,7 @@ fn live(seed: u64, weather: Weather) -> Option<World> {
             let troubles = 1 + chance.below(10);
             plague(&mut world, &mut chance, FAULT_TIME, troubles);
         }
-        propose_some(&mut world, &mut drawn);
+        propose_some(&mut world, &mut rng);
         world.run_for(FAULT_TIME);
         world.rest();
     }
@@ -116,16 +116,16 @@ fn live(seed: u64, weather: Weather) -> Option<World> {
 }
 
 /// As an operator wants circuits, or to any tables and circuits at all.
-fn propose_some(world: &mut World, drawn: &mut SplitMix64) {
+fn propose_some(world: &mut World, rng: &mut SplitMix64) {
     let fabric = world.cluster.cabling.fabric.clone();
-    let circuits = match (drawn.below(4), world.state()) {
+    let circuits = match (rng.below(4), world.state()) {
         (0, Some(state)) => state.in_force().circuits_of(&fabric),
-        _ => some_circuits(&fabric, drawn),
+        _ => some_circuits(&fabric, rng),
     };
-    match drawn.below(3) {
+    match rng.below(3) {
         0 => world.rewire(&circuits),
         _ => {
-            let tables = some_tables(&fabric, &circuits, drawn);
+            let tables = some_tables(&fabric, &circuits, rng);
             world.propose(tables, circuits);
         }
     }

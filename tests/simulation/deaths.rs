@@ -209,7 +209,7 @@ fn has(command: &Command, is_it: fn(&Change) -> bool) -> bool {
     command.change.parts().iter().any(is_it)
 }
 
-fn is_told(change: &Change) -> bool {
+fn is_reported(change: &Change) -> bool {
     let acked = matches!(change, Change::Acked { .. });
     acked || matches!(change, Change::StepIntent(_)) || confirms(change)
 }
@@ -235,11 +235,11 @@ fn unconfirmed_pins_are_taken_back() {
     let mut undisturbed = applied(|_| {});
     scene::ended(&mut undisturbed, 2);
     let log = undisturbed.coordinator.log();
-    let told: Vec<_> = (begun..log.len())
-        .filter(|&at| has(&log[at], is_told))
+    let reports: Vec<_> = (begun..log.len())
+        .filter(|&at| has(&log[at], is_reported))
         .collect();
     let mut taken_back = 0;
-    for entry in told {
+    for entry in reports {
         let is_durable = true;
         let death = Death { entry, is_durable };
         let mut world = applied(|world| world.coordinator.will_die(death));

@@ -32,8 +32,8 @@ fn offered() -> (World, Generation, NodeId) {
 fn is_applying(world: &mut World) -> bool {
     let rollout = world.state().and_then(|state| state.rollouts().next());
     rollout.is_some_and(|rollout| {
-        let journey = rollout.phase.journey();
-        let is_forth = journey.is_some_and(|it| !it.leads_back());
+        let migration = rollout.phase.migration();
+        let is_forth = migration.is_some_and(|it| !it.leads_back());
         is_forth && rollout.phase.step().is_some()
     })
 }
@@ -132,8 +132,8 @@ fn lost_acks_roll_plan_back() {
     apply(&mut world, plan);
     world.run_for(Duration::from_secs(30));
     let state = world.state().expect("the coordinator runs");
-    let journey = state.rollouts().next().and_then(|it| it.phase.journey());
-    assert!(journey.is_some_and(Migration::is_held), "{journey:?}");
+    let migration = state.rollouts().next().and_then(|it| it.phase.migration());
+    assert!(migration.is_some_and(Migration::is_held), "{migration:?}");
     world.wire.weather = Weather::FAIR_WEATHER;
     let reasons = taken_back(&mut world);
     let silent = |reason: &Reason| matches!(reason, Reason::Silent { .. });

@@ -163,13 +163,13 @@ impl Job {
 
     /// Lets it run for some time, and returns what it reported meanwhile.
     pub fn watch(&self, duration: Duration) -> Result<Vec<Progress>, StageError> {
-        let (began, told) = (Instant::now(), self.progress().len());
+        let (began, report) = (Instant::now(), self.progress().len());
         let lines = Arc::clone(&self.lines);
         wait_on(&lines, "the job goes on", duration + STAGE_TIMEOUT, || {
             self.expect_running()?;
             Ok((began.elapsed() >= duration).then_some(()))
         })?;
-        Ok(self.progress().split_off(told))
+        Ok(self.progress().split_off(report))
     }
 
     /// Ends it, and returns its report.

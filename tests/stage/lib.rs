@@ -545,7 +545,7 @@ impl Stage {
     }
 
     /// What all programs said, to find out why something went wrong.
-    fn tell_all(&self) {
+    fn write_all_lines(&self) {
         let names = (0..self.trio.len()).map(coordinators::name);
         let names = ["coordinator", "watch"]
             .map(str::to_owned)
@@ -574,7 +574,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.tell_all();
+            self.write_all_lines();
         }
         self.watch = None;
         self.agents.clear();

@@ -202,10 +202,10 @@ pub(crate) fn finish(command: &mut Command) -> Result<Output, StageError> {
         command: shown.clone(),
         source,
     })?;
-    let (tell, told) = mpsc::channel();
+    let (tell, report) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait_with_output()));
     let patience = STAGE_TIMEOUT + Duration::from_secs(30);
-    match told.recv_timeout(patience) {
+    match report.recv_timeout(patience) {
         Ok(output) => output.map_err(|source| StageError::Start {
             command: shown,
             source,

@@ -24,18 +24,18 @@ fn a_second_machine_waits() {
     let copied = stage.path("certificates/agents/h0");
     must(stage.start_agent_as("h1", &copied));
     // Often enough that the two would have thrown each other out, could they.
-    let told = status_when(&stage, "the second is refused", |status| {
+    let report = status_when(&stage, "the second is refused", |status| {
         refused(status).is_some_and(|it| it.times >= 4)
     });
-    let why = &refused(&told).expect("that was waited for").why;
+    let why = &refused(&report).expect("that was waited for").why;
     assert!(
         why.contains("agent h0") && why.contains(FIRST_ADDRESS),
         "{why}"
     );
-    assert_eq!(agent(&told, "h0").state, AgentState::Up);
+    assert_eq!(agent(&report, "h0").state, AgentState::Up);
     let log = stage.said("coordinator");
     assert!(!log.contains("agent h0 disconnected"), "{log}");
-    let own = agent(&told, "h0").addresses.clone();
+    let own = agent(&report, "h0").addresses.clone();
     stage.end_agent("h0");
     status_when(&stage, "the second has its place", |status| {
         let h0 = agent(status, "h0");

@@ -44,8 +44,8 @@ fn job_start_pins_job_end_unpins() {
     let separated = must(job.wait_until("each flow has a spine", |it| spines_used(it) == Some(2)));
     must(job.wait_until("the job goes on", |it| it.iterations > separated.iterations));
     assert!(must(job.stop()).kept_all_sessions());
-    let told: Value = must(operator.ask(&["jobs"]));
-    assert_eq!(told["registered"][0]["job"], "train", "{told:#}");
+    let answer: Value = must(operator.ask(&["jobs"]));
+    assert_eq!(answer["registered"][0]["job"], "train", "{answer:#}");
     must(operator.shown(&["job", "end", "train"]));
     status_when(&stage, "its pins are gone", |status| status.pins.is_empty());
 }
@@ -88,6 +88,6 @@ fn dealt_out() {
         "{said}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let told: Value = must(stage.operator().ask(&["jobs"]));
-    assert_eq!(told["registered"], Value::Array(vec![]), "it is over");
+    let answer: Value = must(stage.operator().ask(&["jobs"]));
+    assert_eq!(answer["registered"], Value::Array(vec![]), "it is over");
 }

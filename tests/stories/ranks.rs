@@ -28,7 +28,11 @@ const EXTRA_DELAY_US: &str = "1000";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("kernel_bypass_job_is_diagnosed", STAGE_NEEDS, told),
+        trial(
+            "kernel_bypass_job_is_diagnosed",
+            STAGE_NEEDS,
+            ring_is_explained,
+        ),
         trial(
             "rank_reports_name_job_troubles",
             STAGE_NEEDS,
@@ -75,15 +79,15 @@ impl Play {
     }
 }
 
-fn told() {
+fn ring_is_explained() {
     let play = Play::on(&HOSTS);
     let ranks = HOSTS.iter().enumerate();
     let _ranks: Vec<_> = ranks.map(|(rank, host)| ring(&play, rank, host)).collect();
     let operator = play.stage.operator();
     must(wait_for("the job is known", STAGE_TIMEOUT, || {
-        let told: Value = operator.ask(&["jobs"])?;
+        let answer: Value = operator.ask(&["jobs"])?;
         let hosts = Value::from(HOSTS.map(Value::from).to_vec());
-        Ok((told["jobs"][0]["hosts"] == hosts).then_some(()))
+        Ok((answer["jobs"][0]["hosts"] == hosts).then_some(()))
     }));
     must(wait_for(
         "who is waited for is named",
@@ -115,21 +119,27 @@ fn is_explained(stage: &Stage) {
     let hosts = HOSTS.join(",");
     must(operator.shown(&["job", "start", "train", "--hosts", &hosts]));
     let _loss = must(Loss::on(stage, ["leaf0", "spine0"], 10));
-    let told = must(wait_for("its cause is named", STAGE_TIMEOUT, || {
-        let told: Explanation = operator.ask(&["explain", "train"])?;
+    let explanation = must(wait_for("its cause is named", STAGE_TIMEOUT, || {
+        let explanation: Explanation = operator.ask(&["explain", "train"])?;
         // Until the link is found, what it knows of is whom the job waits for.
-        let class = told.cause.as_ref().map(|cause| cause.class);
-        Ok((class == Some(Class::LossyLink)).then_some(told))
+        let class = explanation.cause.as_ref().map(|cause| cause.class);
+        Ok((class == Some(Class::LossyLink)).then_some(explanation))
     }));
-    println!("{told:?}");
-    assert_eq!(told.collective.as_deref(), Some("AllReduce RING SIMPLE"));
-    assert_eq!(told.ranks, Some([1, 2]));
-    assert_eq!(told.hosts, SLOW_PAIR);
+    println!("{explanation:?}");
     assert_eq!(
-        told.path,
+        explanation.collective.as_deref(),
+        Some("AllReduce RING SIMPLE")
+    );
+    assert_eq!(explanation.ranks, Some([1, 2]));
+    assert_eq!(explanation.hosts, SLOW_PAIR);
+    assert_eq!(
+        explanation.path,
         [SLOW_PAIR[0], "leaf0", "spine0", "leaf1", SLOW_PAIR[1]]
     );
-    let link = told.link.map(|it| it.to_string()).unwrap_or_default();
+    let link = explanation
+        .link
+        .map(|it| it.to_string())
+        .unwrap_or_default();
     assert!(link.contains("leaf0-spine0"), "{link}");
 }
 

@@ -26,7 +26,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             "is_signed": hmac.compare_digest(signed, parts["v1"]),
             "event": self.headers["Reweave-Event"],
             "is_again": delivery in seen,
-            "told": json.loads(body),
+            "body": json.loads(body),
         }
         with open(lines, "a") as file:
             print(json.dumps(line), file=file, flush=True)

@@ -82,7 +82,7 @@ fn pin(stage: &Stage) {
 }
 
 /// Each node gets the confirmation that its instruction stays: such entries came with 1.1.
-fn pin_anew(stage: &Stage) {
+fn pin_again(stage: &Stage) {
     let operator = stage.operator();
     must(wait_for("the pins are rolled back", STAGE_TIMEOUT, || {
         let Some(plan) = operator.way_back()? else {
@@ -215,7 +215,7 @@ fn exchanged() {
         speaks_the_earlier(&stage);
         exchange(&mut stage, &this, &mut job);
         is_at(&stage, &latest);
-        pin_anew(&stage);
+        pin_again(&stage);
         give_up_an_offer(&stage);
         would_not_start(&stage, earlier);
         lower(&stage);

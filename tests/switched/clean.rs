@@ -1,7 +1,7 @@
-//! A cluster that nothing is wrong with: no alarm in an hour of it.
+//! A healthy cluster raises no alarm for an hour.
 //!
-//! What agents say is recorded for an hour, while two jobs come and go, and is lived through again as it
-//! was, and with two seconds of each node together. The hour that is kept beside the tests was recorded so.
+//! The agents' messages of an hour are recorded while two jobs start and stop, and replayed, once as recorded and once
+//! with each node's messages of two seconds merged. The recording that is kept with the tests was made this way.
 
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -15,15 +15,15 @@ use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{leaf_spine, led};
 use crate::thin::thinned;
 
-/// One job after the other, each with a rest behind it.
+/// One job after the other, each with a pause after it.
 const TURN_COUNT: u32 = 8;
 const TRAINING_TIME: Duration = Duration::from_secs(250);
 const EXCHANGE_TIME: Duration = Duration::from_secs(140);
 const REST_TIME: Duration = Duration::from_secs(30);
-/// Where a copy of the recording is wanted, with two seconds together.
+/// The folder for a copy of the merged recording.
 const KEEP_RECORDING_VARIABLE: &str = "REWEAVE_KEEP_RECORDING";
 
-/// A ring around both racks, and what racks send to each other.
+/// A ring around both racks, and traffic between racks.
 const JOB_TABLES: &str = "[[job]]\nname = \"train\"\npattern = \"ring-allreduce\"\n\
     hosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\nbytes = 4_000_000\n\
     compute_ms = 200\niterations = 1_000_000\npaths = \"spread\"\n\
@@ -32,7 +32,7 @@ const JOB_TABLES: &str = "[[job]]\nname = \"train\"\npattern = \"ring-allreduce\
     bytes = 2_000_000\ncompute_ms = 100\niterations = 1_000_000\npaths = \"spread\"\n";
 
 pub(crate) fn tests() -> Vec<Trial> {
-    // On a machine that is busy with other things, a cluster is not clean: `make soak` asks for it.
+    // On a busy machine, a cluster is not clean: `make soak` runs this.
     let hour = trial("clean_hour_has_no_alarm", STAGE_NEEDS, clean);
     vec![hour.with_ignored_flag(true)]
 }

@@ -1,5 +1,5 @@
-//! A leaf whose routes FRR makes, among switches whose kernels follow their agents: a link of it is drained under a
-//! job, and carries again.
+//! A leaf whose routes FRR installs, among switches whose kernels get routes from their agents: a link of it is
+//! drained under a job, and used again.
 
 use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;

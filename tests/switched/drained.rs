@@ -1,5 +1,5 @@
-//! Links that are to carry nothing, while jobs run: all flows leave them, no new one comes, and where a flow would be
-//! slower for it they carry again.
+//! Drained links under running jobs: all flows leave them, no new flow uses them, and where a flow would become
+//! slower, they are used again.
 
 use std::fs;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::scene::{carried_out, led, rollback_on_halved_rates, sent_bytes};
 pub(crate) const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
     host_gbps = 0.04\nuplink_gbps = 0.1\n";
 pub(crate) const DRAINED_LINK: &str = "leaf0-spine1";
-/// Probes would be more, and what a job sends very much more.
+/// More than probes send, and far less than a job sends.
 pub(crate) const MAX_IDLE_BYTES: u64 = 10_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -35,12 +35,12 @@ pub(crate) fn job(name: &str, hosts: [u32; 4]) -> String {
     )
 }
 
-/// What became of a plan by which these links carry nothing, and no others.
+/// The record of a plan that drains exactly these links.
 pub(crate) fn drain(stage: &Stage, links: &[&str]) -> Outcome {
     carried_out(stage, &[&["plan", "drain"], links].concat(), false)
 }
 
-/// How many bytes have crossed the link meanwhile, both ways.
+/// How many bytes cross the link meanwhile, both ways.
 pub(crate) fn carried(stage: &Stage, job: &mut Job) -> u64 {
     let ends = [("leaf0", "spine1"), ("spine1", "leaf0")];
     let count = |(node, to)| sent_bytes(stage, node, to);
@@ -50,7 +50,8 @@ pub(crate) fn carried(stage: &Stage, job: &mut Job) -> u64 {
     sum() - before
 }
 
-/// Lets it go on for a while, and at least for a whole iteration: of a job that stands still, no link carries anything.
+/// Lets the job run for this time, and for at least one iteration: while a job stands still, no link carries its
+/// traffic.
 pub(crate) fn watched(job: &mut Job, duration: Duration) {
     let before = job.latest().map_or(0, |progress| progress.iterations);
     must(job.watch(duration));
@@ -71,7 +72,7 @@ struct Placed {
     remarks: Vec<String>,
 }
 
-/// Who asks where a job should run is answered by the cluster as it is now.
+/// `reweave plan ranks` avoids the drained link.
 fn places_without_it(stage: &Stage) {
     let job = stage.path("ranks.toml");
     fs::write(&job, "model = \"vgg16\"\nbatch = 16\n").expect("a file can be made");
@@ -83,7 +84,7 @@ fn places_without_it(stage: &Stage) {
     assert!(placed.remarks.contains(&said), "{placed:?}");
 }
 
-/// And so is who asks how collectives are best done there.
+/// `reweave plan nccl` does not count the drained link.
 fn is_tuned_without_it(stage: &Stage) {
     let words = ["plan", "tuner", "--most-bytes", "4096"];
     let output = stage.operator().command(&words).output();
@@ -95,7 +96,7 @@ fn is_tuned_without_it(stage: &Stage) {
         .lines()
         .filter(|line| !line.starts_with('#'))
         .collect();
-    // Of all hosts, with a rank on each.
+    // A line for all hosts with one rank each.
     let is_row = |line: &&str| line.starts_with("allreduce,") && line.contains(",8,8,");
     assert!(!rows.is_empty() && rows.iter().all(is_row), "{table}");
     assert!(
@@ -104,8 +105,8 @@ fn is_tuned_without_it(stage: &Stage) {
     );
 }
 
-/// What the four have on one link.
-fn are_as_foretold(flows: &[FlowOutcome]) {
+/// Checks the rates of the four flows on one link against the prediction.
+fn are_as_predicted(flows: &[FlowOutcome]) {
     let is_so = |it: &&FlowOutcome| {
         let (predicted, measured) = it.predicted_bits_per_s.zip(it.measured_bits_per_s)?;
         let [low, high] = predicted;
@@ -143,7 +144,7 @@ fn drained() {
     assert!(carried(&stage, &mut first) > 1_000_000, "it carries again");
     let outcome = carried_out(&stage, &["plan", "drain", DRAINED_LINK], true);
     assert_eq!(outcome, Outcome::Committed);
-    are_as_foretold(&ended(&stage).flows);
+    are_as_predicted(&ended(&stage).flows);
     let left = carried(&stage, &mut first);
     assert!(left < MAX_IDLE_BYTES, "drained anyway: {left}");
     for job in [first, second] {

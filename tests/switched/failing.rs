@@ -1,4 +1,4 @@
-//! A link that fails without an operator, in automatic mode.
+//! A link fails without an operator, in automatic mode.
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Finding, Hop, Outcome};
@@ -10,7 +10,7 @@ use crate::play::{STAGE_NEEDS, WATCH_TIME, ended, must};
 use crate::scene::{leaf_spine, led, sent_bytes};
 
 const FAILING_LINK: &str = "leaf0-spine1";
-/// Probes would be more.
+/// More than probes send.
 const MAX_IDLE_BYTES: u64 = 10_000;
 
 pub(crate) fn tests() -> Vec<Trial> {

@@ -12,14 +12,14 @@ use crate::play::{STAGE_NEEDS, WATCH_TIME, begun, ended, must, planned, slowest_
 use crate::scene::{leaf_spine, led, sent_bytes};
 use crate::timed::timed_value;
 
-/// From the pins on.
+/// From the pins to the higher rate.
 const MAX_REPAIR_MS: f64 = 1000.0;
-/// The lab tells rates over this long: of the time in which the victim was that fast already.
+/// The lab reports rates over this time, which the victim has then spent at that rate.
 const RATE_WINDOW_MS: f64 = 500.0;
 const MIN_GAIN: f64 = 1.9;
-/// As even as flows can be, and links nearly: flows of equal links are hardly ever of quite the same rate.
+/// Flows of equal links hardly ever have equal rates, so an even spread may be off by this.
 const MAX_EVEN_PERCENT: f64 = 5.0;
-/// As two flows on one of four links and one on each of two others.
+/// The imbalance of two flows on one of four links and one flow on each of two others.
 const EXPECTED_UNEVEN_PERCENT: f64 = 50.0;
 const SPINES: [&str; 4] = ["spine0", "spine1", "spine2", "spine3"];
 
@@ -36,10 +36,10 @@ pub(crate) fn tests() -> Vec<Trial> {
     )]
 }
 
-/// So much that ranks hardly wait for each other while rates are looked at.
+/// With messages this large, ranks hardly wait for each other while rates are read.
 const LARGE_MESSAGE_BYTES: u64 = 20_000_000;
 
-/// Streams of this many bytes from host to host, past one spine or as hashes have it.
+/// Streams of this many bytes between hosts, past one spine or as the hash decides.
 fn streams(name: &str, bytes: u64, hosts: &str, pairs: &str, paths: &str) -> String {
     format!(
         "[[job]]\nname = \"{name}\"\npattern = \"streams\"\nhosts = [{hosts}]\npairs = [{pairs}]\n\
@@ -49,13 +49,13 @@ fn streams(name: &str, bytes: u64, hosts: &str, pairs: &str, paths: &str) -> Str
 
 #[derive(Debug)]
 struct Figures {
-    /// From the pins on, until it began that the victim had so much more; nothing if it never had.
+    /// The time from the pins until the victim reached the rate; none if it never did.
     took_ms: Option<f64>,
     gain: f64,
     left_percent: f64,
 }
 
-/// Besides, from host to host past a spine.
+/// Background flows between hosts, past a spine.
 const BACKGROUND_FLOWS: [(&str, &str, u32); 6] = [
     ("h2", "h6", 2),
     ("h3", "h7", 3),
@@ -65,8 +65,7 @@ const BACKGROUND_FLOWS: [(&str, &str, u32); 6] = [
     ("h7", "h3", 3),
 ];
 
-/// Two flows meet on the first spine; two more go up there, and four come down the other way, each
-/// past a spine of its own.
+/// Two flows meet on the first spine; two more go up there, and four come down, each past a spine of its own.
 fn colliding() -> String {
     let via = |spine: u32| format!("via = \"spine{spine}\"");
     let hosts = r#""h0", "h1", "h4", "h5""#;
@@ -98,12 +97,12 @@ fn parted() -> Figures {
     );
     is_explained(&stage);
     planned(&stage);
-    let told = job.progress().len();
+    let count = job.progress().len();
     begun(&stage);
     let pinned_ms = last_before_pins(&stage, &job);
     let fast = |progress: &Progress| progress.slowest_mbps() >= MIN_GAIN * before;
     let _ = job.wait_until("the victim is fast", fast);
-    let since = job.progress().split_off(told);
+    let since = job.progress().split_off(count);
     let took_ms = since
         .iter()
         .find(|it| fast(it))
@@ -111,7 +110,7 @@ fn parted() -> Figures {
     let record = ended(&stage);
     if record.outcome != Outcome::Committed {
         println!("{record:#?}");
-        // On a machine that is busy, flows that stay become slower meanwhile, and it is rolled back.
+        // On a busy machine, flows that stay become slower too, and the plan is rolled back.
         return Figures {
             took_ms: None,
             gain: 0.0,
@@ -134,7 +133,7 @@ fn parted() -> Figures {
     }
 }
 
-/// Meanwhile, how unevenly the links from the first leaf to the spines are filled, by what their ports count.
+/// The imbalance of the uplinks of the first leaf by the counters of their ports, while `look` runs.
 fn counted<T>(stage: &Stage, look: impl FnOnce() -> T) -> (T, f64) {
     let sent = || SPINES.map(|spine| sent_bytes(stage, "leaf0", spine) as f64);
     let (before, seen, after) = (sent(), look(), sent());
@@ -142,24 +141,27 @@ fn counted<T>(stage: &Stage, look: impl FnOnce() -> T) -> (T, f64) {
     (seen, deviation_percent(&grown))
 }
 
-/// From the job to a link where its flows meet, by its hosts alone.
+/// `reweave explain` leads from the job's hosts to a link where its flows meet.
 fn is_explained(stage: &Stage) {
     let operator = stage.operator();
     let words = ["explain", "train", "--hosts", "h0,h1,h4,h5"];
-    let told = must(wait_for("the job is explained", STAGE_TIMEOUT, || {
-        let told: Explanation = operator.ask(&words)?;
-        let class = told.cause.as_ref().map(|cause| cause.class);
-        Ok((class == Some(Class::EcmpCollision)).then_some(told))
+    let explanation = must(wait_for("the job is explained", STAGE_TIMEOUT, || {
+        let explanation: Explanation = operator.ask(&words)?;
+        let class = explanation.cause.as_ref().map(|cause| cause.class);
+        Ok((class == Some(Class::EcmpCollision)).then_some(explanation))
     }));
-    println!("{told:#?}");
-    assert_eq!(told.path[1..4], ["leaf0", "spine0", "leaf1"]);
-    let link = told.link.map(|link| link.to_string()).unwrap_or_default();
+    println!("{explanation:#?}");
+    assert_eq!(explanation.path[1..4], ["leaf0", "spine0", "leaf1"]);
+    let link = explanation
+        .link
+        .map(|link| link.to_string())
+        .unwrap_or_default();
     assert!(["leaf0-spine0 from leaf0", "leaf1-spine0 from spine0"].contains(&&*link));
     let by_host: Explanation = must(operator.ask(&["explain", "h1"]));
     assert_eq!(by_host.job, "h1 and h5");
 }
 
-/// Up to when the pins had not come yet, by the job's clock, as far as the coordinator tells.
+/// The job's clock when the coordinator still showed no pins.
 fn last_before_pins(stage: &Stage, job: &Job) -> f64 {
     let now = || job.latest().map_or(0.0, |progress| progress.at_ms);
     let mut before = now();
@@ -176,7 +178,7 @@ fn last_before_pins(stage: &Stage, job: &Job) -> f64 {
     before
 }
 
-/// Where flows are spread most unevenly, once they are spread as evenly as they can be.
+/// The worst imbalance, once flows are spread as evenly as possible.
 fn spread(stage: &Stage) -> Imbalance {
     must(wait_for("flows are spread evenly", STAGE_TIMEOUT, || {
         let worst = stage.operator().status()?.flow_imbalance.map(|it| it.worst);

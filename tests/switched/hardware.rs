@@ -1,5 +1,5 @@
-//! Faults of hardware that no lab has. Files stand for what kernels and drivers would tell of it, node by node; real
-//! agents read them, and each fault is found by what they tell, alone.
+//! Hardware faults that a lab cannot produce. Files stand for what kernels and drivers report on each node; real
+//! agents read them, and each fault is found by their reports alone.
 
 use std::fs;
 use std::path::PathBuf;
@@ -43,12 +43,12 @@ fn each_is_named_alone() {
     switches_that_wait_for_each_other(&mut stage);
 }
 
-/// What is read in place of a node's /sys and /proc.
+/// The folder that is read in place of the node's /sys and /proc.
 fn copy(stage: &Stage, node: &str) -> PathBuf {
     stage.path("copies").join(node)
 }
 
-/// A reader meanwhile reads what was there before.
+/// Writes the file atomically, so that a reader sees the old or the new content.
 pub(crate) fn put(stage: &Stage, node: &str, file: &str, text: &str) {
     let path = copy(stage, node).join(file);
     let folder = path.parent().expect("it lies in a folder");
@@ -62,7 +62,7 @@ fn take_away(stage: &Stage, node: &str, file: &str) {
     fs::remove_file(copy(stage, node).join(file)).expect("it was there");
 }
 
-/// The interfaces are the node's own. They and the hardware below them are as they should be.
+/// The node's own interfaces with healthy hardware below them.
 pub(crate) fn furnish(stage: &Stage, node: &str) {
     let ask =
         "cd /sys/class/net && for it in *; do echo $it $(cat $it/ifindex) $(cat $it/type); done";
@@ -94,7 +94,7 @@ fn give_hardware(stage: &Stage, host: &str) {
     put(stage, host, ROCE_TOS_PATH, "106\n");
 }
 
-/// The one of RoCE v2 and of an IPv4 address.
+/// The GID of RoCE v2 with an IPv4 address.
 fn put_gid(stage: &Stage, host: &str, index: u32) {
     let port = format!("{RDMA_DEVICE_PATH}/ports/1");
     put(
@@ -106,7 +106,7 @@ fn put_gid(stage: &Stage, host: &str, index: u32) {
     put(stage, host, &format!("{port}/gids/{index}"), IPV4_GID);
 }
 
-/// How many came in, and how many of them mangled.
+/// The counters of received frames and of frames with errors.
 fn count_frames(stage: &Stage, node: &str, port: &str, [all, mangled]: [u64; 2]) {
     let folder = format!("sys/class/net/{port}/statistics");
     put(
@@ -123,31 +123,31 @@ fn count_frames(stage: &Stage, node: &str, port: &str, [all, mangled]: [u64; 2])
     );
 }
 
-/// For how long its peer has made it stand still, as drivers tell it.
+/// How long the peer has paused this port, as drivers count it.
 fn count_pauses(stage: &Stage, node: &str, port: &str, still: Duration) {
-    let told = format!("     rx_prio3_pause_duration: {}\n", still.as_micros());
-    put(stage, node, &format!("ethtool/{port}"), &told);
+    let text = format!("     rx_prio3_pause_duration: {}\n", still.as_micros());
+    put(stage, node, &format!("ethtool/{port}"), &text);
 }
 
-/// An agent that was started just now reports all there is.
+/// A restarted agent reports all readings at once.
 pub(crate) fn start_agent(stage: &mut Stage, node: &str) {
     let script = format!("exec \"$@\" --root {}", copy(stage, node).display());
     must(stage.start_agent_under(node, &["sh", "-c", &script, "sh"]));
 }
 
-/// Looks once how a host is, instead of in half a minute.
-fn look_anew(stage: &mut Stage, host: &str) {
+/// Restarts the agent, so that it reports the host's settings now and not in half a minute.
+fn report_settings_now(stage: &mut Stage, host: &str) {
     start_agent(stage, host);
     must(stage.wait_until_known());
 }
 
-/// Neither who counted nor who heard of it remembers.
+/// Restarts agent and coordinator, so that both forget the counters.
 fn forget(stage: &mut Stage, node: &str) {
     start_agent(stage, node);
     restart_coordinator(stage);
 }
 
-/// One after the other, and each of another host, which is as before then.
+/// One fault after the other, each on another host, which is restored afterwards.
 fn hosts_that_are_made_or_set_otherwise(stage: &mut Stage) {
     let width = format!("{NIC_PATH}/device/current_link_width");
     let speed = format!("{NIC_PATH}/speed");
@@ -168,21 +168,21 @@ fn hosts_that_are_made_or_set_otherwise(stage: &mut Stage) {
     ];
     for (class, host, file, [odd, usual]) in files {
         put(stage, host, file, odd);
-        look_anew(stage, host);
+        report_settings_now(stage, host);
         are_found(stage, &[(class, host)]);
         put(stage, host, file, usual);
-        look_anew(stage, host);
+        report_settings_now(stage, host);
     }
     take_away(stage, "h3", &format!("{RDMA_DEVICE_PATH}/ports/1/gids/3"));
     put_gid(stage, "h3", 5);
-    look_anew(stage, "h3");
+    report_settings_now(stage, "h3");
     are_found(stage, &[(Class::ConfigurationMismatch, "h3")]);
     put_gid(stage, "h3", 3);
-    look_anew(stage, "h3");
+    report_settings_now(stage, "h3");
     are_found(stage, &[]);
 }
 
-/// One frame of a thousand that come in over one direction of a link.
+/// One frame in a thousand is damaged in one direction of a link.
 fn a_bad_optic(stage: &Stage) {
     let (port, since) = (stage.port("leaf1", "spine0"), Instant::now());
     let found = [(Class::BadOptic, "leaf1-spine0 from spine0")];
@@ -192,7 +192,7 @@ fn a_bad_optic(stage: &Stage) {
     });
 }
 
-/// For two fifths of the time.
+/// The host sends pause frames for two fifths of the time.
 fn a_host_that_keeps_pausing(stage: &mut Stage) {
     let since = Instant::now();
     forget(stage, "leaf1");
@@ -202,7 +202,7 @@ fn a_host_that_keeps_pausing(stage: &mut Stage) {
     });
 }
 
-/// All the time, each for the next one.
+/// Each switch pauses the next one all the time.
 fn switches_that_wait_for_each_other(stage: &mut Stage) {
     let since = Instant::now();
     forget(stage, "leaf0");

@@ -1,5 +1,5 @@
-//! How unevenly flows are spread that kernels hash: as chance would have it, and what is said of it live is
-//! what the switch itself has counted.
+//! The imbalance of flows that kernels hash: it is as large as chance makes it, and the live figures match the
+//! switch's own counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,17 +32,17 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// As a switch has it: from which address and port to which.
+/// The fields of a flow in the switch's rules.
 type Flow = (String, u64, String, u64);
 
-/// What went from the first leaf to a spine, by the switch's own counters.
+/// Traffic from the first leaf to a spine, by the switch's own counters.
 #[derive(Debug, Default)]
 struct SpineUplink {
     /// Packets and bytes of each flow.
     flows: BTreeMap<Flow, [u64; 2]>,
 }
 
-/// From now on each flow that goes up is counted.
+/// Counts each flow that goes up from now on.
 fn count(stage: &Stage, protocol: &str, spines: &[&str]) {
     let key = format!("ip saddr . {protocol} sport . ip daddr . {protocol} dport");
     let (mut sets, mut rules) = (String::new(), String::new());
@@ -88,7 +88,7 @@ fn flow(counted: &Value) -> Option<(Flow, [u64; 2])> {
     Some((flow, [of("packets")?, of("bytes")?]))
 }
 
-/// As it is defined, of what links carry.
+/// The standard deviation of the loads relative to their mean, in percent.
 pub(crate) fn deviation_percent(loads: &[f64]) -> f64 {
     let links = loads.len() as f64;
     let mean = loads.iter().sum::<f64>() / links;
@@ -99,11 +99,10 @@ pub(crate) fn deviation_percent(loads: &[f64]) -> f64 {
 const PACKETS_PER_FLOW: u64 = 2;
 const FIRST_PORT: u16 = 1024;
 const PORT_COUNT: u16 = 2048;
-/// Each port is that of this many flows over as many links: one from each sender to each of two receivers.
+/// The flows of one port: one from each sender to each of two receivers.
 const FLOWS_PER_PORT: u16 = 8;
 
-/// This many flows in each draw, and how uneven they are on the average on four links and on eight if chance spreads
-/// them.
+/// Flows per draw, and their expected imbalance on four links and on eight if chance spreads them.
 const EXPECTED_IMBALANCE: [(u16, [f64; 2]); 6] = [
     (8, [46.7, 68.7]),
     (16, [33.8, 50.6]),
@@ -113,8 +112,8 @@ const EXPECTED_IMBALANCE: [(u16, [f64; 2]); 6] = [
     (256, [8.6, 13.2]),
 ];
 
-/// The leaf of the senders has a link to each of eight spines, and only four of these lead to the leaf of the
-/// first two receivers.
+/// The senders' leaf has a link to each of eight spines, and only four of these have a link to the leaf of the first
+/// two receivers.
 fn four_and_eight() -> String {
     let mut text = "kind = \"graph\"\n".to_owned();
     text.extend(
@@ -136,8 +135,8 @@ fn four_and_eight() -> String {
     text
 }
 
-/// No agents, and so no other packets. All flows are sent at once, and distinguished by their ports: those of many
-/// draws of few are those of few draws of many.
+/// Without agents there are no other packets. All flows are sent at once and distinguished by their ports: many draws of
+/// few flows are the same packets as few draws of many flows.
 fn as_by_chance() {
     let fabric = four_and_eight();
     let setting = Setting {
@@ -160,7 +159,7 @@ fn as_by_chance() {
     }
 }
 
-/// From each sender to each receiver at each port, where nothing answers. The same at each run.
+/// Sends from each sender to each receiver at each port, where nothing answers. Each run sends the same packets.
 fn send(stage: &Stage, addresses: &[String]) {
     for host in RECEIVER_HOSTS {
         let silent = "type filter hook input priority 0; meta l4proto udp drop;";
@@ -180,7 +179,7 @@ fn send(stage: &Stage, addresses: &[String]) {
     }
 }
 
-/// All came by, and all packets of a flow by one link.
+/// Checks that all flows crossed the uplinks, each on one link.
 fn is_whole(uplinks: &[SpineUplink], flows: usize) {
     let all = uplinks.iter().flat_map(|it| &it.flows);
     let names: BTreeSet<_> = all.clone().map(|(flow, _)| flow).collect();
@@ -189,7 +188,7 @@ fn is_whole(uplinks: &[SpineUplink], flows: usize) {
     assert_eq!(split.collect::<Vec<_>>(), []);
 }
 
-/// By port: how many of the flows to these addresses each link has.
+/// By port, the number of flows to these addresses on each link.
 fn loads(uplinks: &[SpineUplink], to: &[String]) -> Vec<[usize; SPINES.len()]> {
     let mut loads = vec![[0; SPINES.len()]; PORT_COUNT.into()];
     for (nth, uplink) in uplinks.iter().enumerate() {
@@ -201,7 +200,7 @@ fn loads(uplinks: &[SpineUplink], to: &[String]) -> Vec<[usize; SPINES.len()]> {
     loads
 }
 
-/// Over the first of all links; none has anything beyond these.
+/// The imbalance over the first `links` links; the others carry none of these flows.
 fn uneven(draw: &[[usize; SPINES.len()]], links: usize) -> f64 {
     let of_link = |nth| {
         draw.iter()
@@ -220,7 +219,7 @@ fn is_the_mean(draws: &[f64], [flows, links]: [usize; 2], expected: f64) {
     let squares: f64 = draws.iter().map(|it| (it - mean) * (it - mean)).sum();
     let error = squares.sqrt() / count;
     println!("{flows} flows on {links} links: {mean:.1} % +- {error:.1}, expected {expected}");
-    // What the expected figure is rounded by besides.
+    // The rounding of the expected figure.
     let apart = (mean - expected).abs();
     assert!(
         apart <= 3.0 * error + 0.05,
@@ -228,12 +227,12 @@ fn is_the_mean(draws: &[f64], [flows, links]: [usize; 2], expected: f64) {
     );
 }
 
-/// Flows of two sizes, none of which any link but its sender's own holds back.
+/// Flows of two sizes, limited only by their senders' links.
 const FLOWS: usize = 12;
 const SAMPLE_COUNT: u32 = 5;
-/// How far live figures may be from what the counters of links say.
+/// The tolerance between live figures and the counters of links.
 const MAX_FLOW_FIM_ERROR: f64 = 0.1;
-/// Rates of flows wander more than their number.
+/// Rates vary more than the number of flows.
 const MAX_RATE_FIM_ERROR: f64 = 5.0;
 
 fn node(name: &str, role: &str) -> String {
@@ -244,7 +243,7 @@ fn link(a: &str, b: &str, gbps: f64) -> String {
     format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = {gbps}\n")
 }
 
-/// Two racks, each with a link to four spines; what sends is far slower than what the rest can take.
+/// Two racks, each with a link to four spines. Senders are far slower than the rest of the network.
 fn fabric() -> String {
     let mut text = "kind = \"graph\"\n".to_owned();
     let hosts = SENDER_HOSTS.iter().chain(&RECEIVER_HOSTS);
@@ -260,7 +259,7 @@ fn fabric() -> String {
     text
 }
 
-/// Two hosts send two flows each, and two send four, which are half as fast. None comes to its end.
+/// Two hosts send two flows each; two others send four, at half the rate. No flow ends.
 fn job() -> String {
     let pairs = (0..4).flat_map(|from| {
         let flows = if from < 2 { 2 } else { 4 };
@@ -281,13 +280,14 @@ fn counted() {
     let stage = led(&fabric(), &job(), &Leadership::default());
     count(&stage, "tcp", FOUR_SPINES);
     let mut job = must(stage.job("train"));
-    told(&stage);
+    flow_imbalance(&stage);
     is_as_counted(&stage, &mut job);
     must(job.stop());
 }
 
-/// What is said while all flows are known to go up: on a machine that is busy, some may not be for a moment.
-fn told(stage: &Stage) -> Imbalance {
+/// The reported imbalance, once all flows are known to use the uplinks: on a busy machine some may be missing for a
+/// moment.
+fn flow_imbalance(stage: &Stage) -> Imbalance {
     must(wait_for("all ways are known", STAGE_TIMEOUT, || {
         let (before, said, after) = (are_known(stage)?, spread(stage)?, are_known(stage)?);
         Ok(said.filter(|_| before && after))
@@ -301,7 +301,7 @@ fn are_known(stage: &Stage) -> Result<bool, StageError> {
     Ok(up.count() == FLOWS)
 }
 
-/// What is said of the links that the first leaf chooses among.
+/// The reported imbalance of the uplinks of the first leaf.
 fn spread(stage: &Stage) -> Result<Option<Imbalance>, StageError> {
     let said: Imbalances = stage.operator().ask(&["fim"])?;
     let mut groups = said.groups.into_iter();
@@ -309,12 +309,12 @@ fn spread(stage: &Stage) -> Result<Option<Imbalance>, StageError> {
     Ok(group.map(|it| it.imbalance))
 }
 
-/// What is said, again and again, and what has been counted meanwhile.
+/// Compares the reported figures with the counters, repeatedly.
 fn is_as_counted(stage: &Stage, job: &mut Job) {
     let before = uplinks(stage, FOUR_SPINES);
     let looks = (0..SAMPLE_COUNT).map(|_| {
         must(job.watch(Duration::from_secs(1)));
-        told(stage)
+        flow_imbalance(stage)
     });
     let looks: Vec<_> = looks.collect();
     let after = uplinks(stage, FOUR_SPINES);

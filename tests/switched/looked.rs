@@ -1,5 +1,4 @@
-//! What an operator looks at, and rolls back: ways of flows, how evenly they are spread, plans of the past, and the
-//! fabric itself as its agents see it.
+//! What an operator reads and rolls back: paths of flows, their imbalance, earlier plans, and the discovered fabric.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -75,7 +74,7 @@ fn looked() {
         progress.iterations >= 2 && progress.slowest_mbps() > 20.0
     }));
     is_traced(&stage);
-    what_nobody_sends_is_traced(&stage);
+    nonexistent_flow_is_traced(&stage);
     is_uneven(&stage);
     let kept = is_kept(&stage);
     is_listed(&stage, &kept);
@@ -96,15 +95,15 @@ fn is_traced(stage: &Stage) {
     let flow = &traced(stage, &["h0", "h2"])[0];
     let named = flow.flow.to_string();
     assert_eq!(traced(stage, &[&named])[0].flow, flow.flow);
-    assert_eq!(traced(stage, &[&named, "--anew"])[0].flow, flow.flow);
+    assert_eq!(traced(stage, &[&named, "--refresh"])[0].flow, flow.flow);
 }
 
-/// Of two ways, and of twelve source ports some take either.
-fn what_nobody_sends_is_traced(stage: &Stage) {
+/// A flow that does not exist is traced: of two paths, some of twelve source ports use each.
+fn nonexistent_flow_is_traced(stage: &Stage) {
     let mut spines = BTreeMap::new();
     for port in 41_000..41_012 {
         let (from, to) = (format!("h1:{port}"), "h2:9");
-        let words = [&*from, to, "--protocol", "udp", "--anew"];
+        let words = [&*from, to, "--protocol", "udp", "--refresh"];
         let answer: Traces = must(stage.operator().ask(&[&["trace"][..], &words].concat()));
         let flow = &answer.flows[0];
         let there = flow.there.as_ref().expect("it was traced");
@@ -138,7 +137,7 @@ fn is_kept(stage: &Stage) -> Plan {
     plan
 }
 
-/// What was promised is beside what there is.
+/// The history lists predicted and measured rates side by side.
 fn is_listed(stage: &Stage, kept: &Plan) {
     let jobs = must(wait_for("rates are known again", STAGE_TIMEOUT, || {
         let answer: Jobs = stage.operator().ask(&["jobs"])?;
@@ -188,7 +187,7 @@ fn refuses(stage: &Stage) {
     }
 }
 
-/// It is judged as others are: who wants flows to be slower has to say so.
+/// A rollback is checked like any plan: to make flows slower, an operator must force it.
 fn is_put_back(stage: &Stage, kept: &Plan) {
     let number_kept = number(kept);
     println!(
@@ -225,7 +224,7 @@ fn is_put_back(stage: &Stage, kept: &Plan) {
 }
 
 fn taking_back(stage: &Stage, number: &str) -> Plan {
-    // As long as rates are not known again, it would not be carried out.
+    // While rates are unknown, the plan would not be applied.
     status_when(stage, "nothing is under way", |status| {
         status.changes.is_empty() && status.mode == Mode::Manual
     });
@@ -234,8 +233,8 @@ fn taking_back(stage: &Stage, number: &str) -> Plan {
     answer.plan.expect("there is a plan")
 }
 
-/// A trace hears nothing of a spine until it answers again: two flows that meet there meet nowhere that is known, and
-/// that is said.
+/// A trace gets no reply from a spine: flows that meet there are on no known link in common, and the output says that
+/// hops are unknown.
 fn past_a_silent_switch() {
     let stage = led(&leaf_spine(2, 2, 2), JOB, &Leadership::default());
     let answers = "type filter hook output priority 0; icmp type time-exceeded drop;";
@@ -249,8 +248,11 @@ fn past_a_silent_switch() {
     }));
     assert_eq!(found.groups, [], "nothing is guessed");
     assert_eq!(must(stage.operator().plan()), None);
-    let told = must(stage.operator().diagnose());
-    assert_eq!((told.findings.len(), told.not_seen.ways_of.len()), (0, 2));
+    let diagnosis = must(stage.operator().diagnose());
+    assert_eq!(
+        (diagnosis.findings.len(), diagnosis.not_seen.ways_of.len()),
+        (0, 2)
+    );
     for words in ["fim", "diagnose"] {
         let shown = must(stage.operator().shown(&[words]));
         println!("{shown}");
@@ -261,12 +263,12 @@ fn past_a_silent_switch() {
     must(job.stop());
 }
 
-/// As fast as interfaces of the lab say that they are. The loopbacks of the third leaf and the first spine
-/// have the addresses of one /31, and are not what joins them.
+/// The rates that interfaces of the lab report. The loopbacks of the third leaf and the first spine are the addresses
+/// of one /31, which is not a link between them.
 const NOMINAL_RATE_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 2\n\
     host_gbps = 10.0\nuplink_gbps = 10.0\n";
 
-/// Who is there, and not who is joined to whom.
+/// The nodes of the fabric without its links.
 fn nodes_alone(fabric: &Fabric) -> String {
     let node = |name: &str, role| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
     let nodes = fabric.nodes().map(|(_, it)| {
@@ -279,7 +281,7 @@ fn nodes_alone(fabric: &Fabric) -> String {
     format!("kind = \"graph\"\n{}", nodes.collect::<String>())
 }
 
-/// Each link by its ends, in order, and how fast it is.
+/// Each link by its sorted ends, with its rate.
 fn joined(fabric: &Fabric) -> Vec<([String; 2], u64)> {
     let link = |link: &reweave_common::fabric::Link| {
         let mut ends = link.ports().map(|port| fabric.name(port.node).to_owned());
@@ -327,7 +329,7 @@ fn discovered() {
     is_good_for_a_coordinator(&mut stage, &seen.1);
 }
 
-/// What was found is what it works with from then on; what was decided before spoke of another fabric.
+/// A coordinator starts with the discovered fabric; earlier decisions belong to another fabric.
 fn is_good_for_a_coordinator(stage: &mut Stage, text: &str) {
     must(stage.write("two-leaves.toml", text));
     fs::remove_dir_all(stage.path("data")).expect("it kept something");

@@ -1,4 +1,4 @@
-//! Links and hosts that lose packets, found by probes of known ways.
+//! Links and hosts that lose packets, found by probes along known paths.
 
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ fn each_link_in_turn() {
     for (leaf, spine) in (0..8).map(|it| (it % 4, it / 4)) {
         let ends = [format!("leaf{leaf}"), format!("spine{spine}")];
         for [from, to] in [[&ends[0], &ends[1]], [&ends[1], &ends[0]]] {
-            // A coordinator that was restarted remembers no loss of before.
+            // A restarted coordinator has forgotten earlier losses.
             must(stage.lead(&Leadership::default()));
             must(stage.wait_until_known());
             right += usize::from(is_found(&stage, from, to));
@@ -45,7 +45,7 @@ fn each_link_in_turn() {
     assert!(right >= MIN_RIGHT);
 }
 
-/// It and nothing beside it.
+/// Waits until exactly this link is reported.
 fn is_found(stage: &Stage, from: &str, to: &str) -> bool {
     let _loss = must(Loss::on(stage, [from, to], 100));
     let began = Instant::now();
@@ -61,8 +61,8 @@ fn is_found(stage: &Stage, from: &str, to: &str) -> bool {
     is_right
 }
 
-/// All that is found, once there is something; but what names the hop among others may still tell them apart in
-/// time. What does not is wrong for good.
+/// The findings, once there are any. A finding that names this hop among others may become precise with more probes;
+/// any other one is wrong.
 fn settled(stage: &Stage, from: &str, to: &str) -> Option<Vec<Cause>> {
     let all = causes(stage);
     let is_open = |subject: &Subject| {
@@ -86,7 +86,7 @@ fn listed(all: &[Cause]) -> String {
     all.join("; and ")
 }
 
-/// Hosts that are wired to each other and forward for one another; few enough for one shortest way to each.
+/// Hosts that are wired to each other in a ring and forward traffic; few enough for a single shortest path to each.
 fn cable_of_a_ring() {
     let ring = "kind = \"direct\"\nhosts = 5\nlink_gbps = 0.1\nstrides = [1]\n";
     let stage = led(ring, "", &Leadership::default());
@@ -107,7 +107,8 @@ fn cable_of_a_ring() {
 /// A host that loses one packet in ten of all that it sends and receives.
 fn bad_host() {
     let stage = led(&leaf_spine(2, 2, 4), "", &Leadership::default());
-    // Where they come in: a node that cannot send a packet knows, and asks no other about it.
+    // Packets are dropped where they arrive: a node that cannot send a packet knows it, and the loss would not be
+    // silent.
     let [from_host, to_host] = [stage.port("leaf1", "h5"), "eth0".to_owned()];
     for (node, port) in [("leaf1", from_host), ("h5", to_host)] {
         let coming = format!("filter hook ingress device {port} priority 0;");

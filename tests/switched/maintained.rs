@@ -1,5 +1,5 @@
-//! Work on a spine under a running job: its routing daemon is exchanged, and no job notices. Where the new one does not
-//! come up, the spine stays out of use, and no job notices either.
+//! Maintenance of a spine under a running job: its routing daemon is replaced, and the job loses nothing. If the new
+//! daemon does not start, the spine stays drained, and the job still loses nothing.
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
@@ -19,7 +19,7 @@ use crate::scene::{leaf_spine, led, sent_bytes};
 
 const MAINTAINED_SPINE: &str = "spine1";
 const FRR_DAEMONS: [&str; 2] = ["zebra", "staticd"];
-/// Probes would be more.
+/// More than probes send.
 const MAX_IDLE_BYTES: u64 = 10_000;
 const WATCH_TIME: Duration = Duration::from_secs(2);
 
@@ -37,7 +37,7 @@ fn job() -> String {
         .to_owned()
 }
 
-/// FRR in the place of the routes that the lab has given the spine.
+/// FRR in place of the routes that the lab installed on the spine.
 struct Frr<'s> {
     stage: &'s Stage,
     routes: Vec<String>,
@@ -94,7 +94,7 @@ impl<'s> Frr<'s> {
         }
     }
 
-    /// In good order: routes go with it.
+    /// Stops the daemon cleanly, which removes its routes.
     fn stop(&self) {
         for daemon in ["staticd", "zebra"] {
             let kill = format!("kill $(cat {}/{daemon}.pid)", self.folder());
@@ -110,7 +110,7 @@ impl<'s> Frr<'s> {
         ));
     }
 
-    /// Routes go before the daemon that made them, and another is not started beside it.
+    /// Routes disappear before the daemon that installed them; a second daemon must not start beside it.
     fn runs(&self) -> Result<bool, reweave_tests::StageError> {
         let runs = |daemon| format!("test -e /proc/$(cat {}/{daemon}.pid)/exe", self.folder());
         let script = format!(
@@ -225,7 +225,7 @@ fn stage_of_work(stage: &Stage) -> Option<MaintenanceStage> {
     listed.maintenance.first().map(|it| it.stage)
 }
 
-/// How many bytes the spine has sent meanwhile.
+/// How many bytes the spine sends meanwhile.
 fn carried(stage: &Stage, job: &mut Job) -> u64 {
     let sum = || {
         ["leaf0", "leaf1"]
@@ -262,7 +262,7 @@ fn exchanged() {
     assert!(report.kept_all_sessions(), "{report:#?}");
 }
 
-/// The daemon can make nothing of its new configuration, and leads nowhere.
+/// The daemon rejects its new configuration, and installs no routes.
 fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     let work = Work::begin(stage, &[]);
     frr.stop();
@@ -283,7 +283,7 @@ fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     assert!(left < MAX_IDLE_BYTES, "{left}");
 }
 
-/// The program waits for its command, and then ends; the next leader knows all of it.
+/// The leader dies while the maintenance command runs, and the next leader knows the maintenance.
 fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
     let mut work = Work::begin(stage, &[]);
     let pid = Pid::from_raw(work.program.id().cast_signed());
@@ -308,11 +308,11 @@ fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
     assert!(left < MAX_IDLE_BYTES, "{left}");
 }
 
-/// First as no operator would want it: the daemon is there and its agent is not.
+/// The command fails first: the daemon is up and its agent is not.
 fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     let work = Work::begin(stage, &["--expect-version", "0.0.0", "--within-s", "2"]);
     frr.stop();
-    // The same routes, in other words: the next configuration.
+    // The same routes in another order, as the next configuration.
     let other = frr.routes.iter().rev().map(|it| format!("{it} 7"));
     frr.start(&other.collect::<Vec<_>>().join("\n"));
     frr.wait_for_routes();

@@ -1,4 +1,4 @@
-//! Whose ways are slower than those of its peers, as trains of packets measure them while wires rest.
+//! Pairs of hosts whose paths are slower than those of their peers, measured by packet trains while links are idle.
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,18 @@ use crate::needs::trial;
 use crate::play::{STAGE_NEEDS, causes, must};
 use crate::scene::{led, narrow_down};
 
-/// Racks of three, between which there is as much room as a host can fill.
+/// Racks of three hosts; between racks there is as much room as one host fills.
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 3\n\
     host_gbps = 0.4\nuplink_gbps = 0.4\n";
 const SLOW_HOST: &str = "h4";
-/// Of what the others have, and how far a measurement may be off.
+/// The slow host's share of the others' rate, and the tolerance of a measurement.
 const SLOW_SHARE: f64 = 0.6;
 const SHARE_TOLERANCE: f64 = 0.05;
-/// Trains share a thousandth of the links: some go in a second, and a way needs six of them.
+/// Packet trains may use a thousandth of each link: a few are sent per second, and a path needs six.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(240);
 
 pub(crate) fn tests() -> Vec<Trial> {
-    // It takes minutes until trains have gone over all ways: `make soak` asks for it.
+    // Trains need minutes to measure all paths: `make soak` runs this.
     let name = "narrow_host_link_is_named";
     vec![trial(name, STAGE_NEEDS, narrow).with_ignored_flag(true)]
 }
@@ -41,7 +41,7 @@ fn narrow() {
         let found = causes(&stage).into_iter();
         let pairs = found.filter(|it| it.class == Class::SlowPair);
         let pairs: Vec<Cause> = pairs.collect();
-        // At first few of its ways are known.
+        // At first only few of its paths are measured.
         Ok(pairs.into_iter().find(|it| it.subject == slow))
     }));
     println!("after {:.0} s: {found}", began.elapsed().as_secs_f64());

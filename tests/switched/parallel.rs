@@ -1,4 +1,4 @@
-//! Two cables between a leaf and a spine: what happens on one is not laid to the other.
+//! Two cables between a leaf and a spine: a fault of one is not attributed to the other.
 
 use libtest_mimic::Trial;
 use reweave_common::cause::{Class, Subject};
@@ -11,7 +11,7 @@ use crate::scene::led;
 
 const FIRST_CABLE: &str = "leaf0-spine0";
 const SECOND_CABLE: &str = "leaf0-spine0.1";
-/// Perfect would be two, and a machine that is busy has less.
+/// A gain of two would be perfect; a busy machine reaches less.
 const MIN_GAIN: f64 = 1.6;
 const LOSS_DIVISOR: u32 = 20;
 
@@ -30,7 +30,7 @@ const FABRIC: &str = "kind = \"graph\"\n\
             { a = \"leaf0\", b = \"spine0\", gbps = 0.1, count = 2 },\
             { a = \"leaf1\", b = \"spine0\", gbps = 0.2 }]\n";
 
-/// Both go by the first cable.
+/// Both flows hash to the first cable.
 const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
     pairs = [[0, 2], [1, 3]]\nbytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
 
@@ -46,8 +46,8 @@ fn two_cables() {
         let lossy = causes(&stage).into_iter();
         let lossy: Vec<_> = lossy.filter(|it| it.class == Class::LossyLink).collect();
         let is_open = |subject: &Subject| matches!(subject, Subject::Ambiguous(_));
-        let is_told = lossy.iter().any(|it| !is_open(&it.subject));
-        Ok(is_told.then_some(lossy))
+        let is_reported = lossy.iter().any(|it| !is_open(&it.subject));
+        Ok(is_reported.then_some(lossy))
     }));
     println!("{found:#?}");
     let subjects: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();

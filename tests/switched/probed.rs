@@ -1,5 +1,5 @@
-//! Another source port for each flow that must move, where the switches' hash is unknown: probes of the same fields
-//! show which port leads where, and the kernels then send the flow there.
+//! New source ports for flows that must move, where the switches' hash is unknown: probes with the same fields show
+//! which path each port selects, and the kernels then send the flow there.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,10 +16,10 @@ use crate::needs::trial;
 use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{leaf_spine, led};
 
-/// Two flows that meet on one uplink of four.
+/// Two flows that meet on one of four uplinks.
 const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h4\", \"h5\"]\n\
     pairs = [[0, 2], [1, 3]]\nbytes = 20_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
-/// With four ways, all of them are missed once in this many: 4^8.
+/// With four paths, probes of this many ports miss one of them once in 4^8 runs.
 const PROBED_PORTS: std::ops::Range<u16> = 40_000..40_008;
 const TABLE_HEADER: &str = "src,dst,bytes,path,sport,dport,proto,move\n";
 
@@ -68,7 +68,7 @@ fn apart() {
     assert!(answer.pins.is_empty());
     assert_eq!(answer.before.max_over_mean, 4.0);
     assert_eq!(answer.after.fim, answer.after.floor);
-    // Two of four links carry the same, but for how far rates wander.
+    // Two of four links carry equal loads, up to the variation of rates.
     assert!((answer.after.max_over_mean - 2.0).abs() < 0.2);
     assert!(answer.before.fim > answer.before.floor);
     let [port] = &answer.ports[..] else {
@@ -81,7 +81,7 @@ fn apart() {
     assert_ne!(now, uplink(moved, port.source_port), "and then no more");
 }
 
-/// A way of packets of the same fields from another port.
+/// The path of packets with the same fields and another source port.
 struct Probe {
     source_port: u16,
     flow: FlowStatus,
@@ -102,9 +102,9 @@ fn probed(stage: &Stage, flow: &FlowStatus) -> Vec<Probe> {
     let said = must(stage.output(&flow.from, &["sh", "-c", &(all + "wait")]));
     let names = names(stage);
     let traces = Deserializer::from_str(&said).into_iter::<Value>();
-    let probe = |told: Value| {
-        let source: SocketAddrV4 = serde_json::from_value(told["flow"]["source"].clone()).ok()?;
-        let routers: Vec<Ipv4Addr> = serde_json::from_value(told["routers"].clone()).ok()?;
+    let probe = |answer: Value| {
+        let source: SocketAddrV4 = serde_json::from_value(answer["flow"]["source"].clone()).ok()?;
+        let routers: Vec<Ipv4Addr> = serde_json::from_value(answer["routers"].clone()).ok()?;
         let between = routers.iter().map(|router| names.get(router).cloned());
         let between = between.collect::<Option<Vec<_>>>()?.join(">");
         Some(Probe {
@@ -113,7 +113,7 @@ fn probed(stage: &Stage, flow: &FlowStatus) -> Vec<Probe> {
             flow: flow.clone(),
         })
     };
-    let probes = traces.filter_map(|told| probe(told.ok()?));
+    let probes = traces.filter_map(|answer| probe(answer.ok()?));
     probes.collect()
 }
 
@@ -155,7 +155,7 @@ fn row(flow: &FlowStatus, port: u16, bytes: u64, path: &str) -> String {
     row
 }
 
-/// By which interface the first leaf sends such packets on.
+/// The interface that the first leaf's kernel selects for such packets.
 fn kernels_choice(stage: &Stage, flow: &FlowStatus, port: u16) -> String {
     let [from, to] = [flow.flow.source.ip(), flow.flow.destination.ip()];
     let dport = flow.flow.destination.port();

@@ -1,5 +1,5 @@
-//! Ranks in an order that crosses racks least, for a job of another maker: Open MPI, and a loop of all-reduces in
-//! Python. Names say nothing of racks: who is in which is drawn by seed.
+//! An order of ranks that crosses racks least, for jobs of other launchers: Open MPI, and a loop of all-reduces in
+//! Python. Host names say nothing about racks: the racks are assigned at random by seed.
 
 use std::fmt;
 use std::fs;
@@ -19,19 +19,19 @@ use crate::scene::sent_bytes;
 use crate::timed::timed_value;
 
 const MIN_GAIN: f64 = 1.5;
-/// A ring that crosses less often by name is in good order already: there is nothing to be gained.
+/// A ring by name that crosses less often is good already, and there is nothing to gain.
 const MIN_CROSSINGS: usize = 2;
-/// How far bytes may be from what crossings make of them: the program that starts the ranks sends a little too.
+/// The tolerance between measured bytes and the number of crossings: the launcher sends a little too.
 const MAX_RELATIVE_ERROR: f64 = 0.1;
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 const FIRST_SEED: u64 = 1;
-/// This many clusters are drawn where time is no matter.
-const DRAWN_CLUSTERS: usize = 6;
+/// This many random clusters are checked where time is not measured.
+const RANDOM_CLUSTERS: usize = 6;
 const HOSTS: usize = 8;
 const LEAVES: [&str; 2] = ["leaf0", "leaf1"];
 const JOB: &str = "model = \"gpt\"\nsize = \"125m\"\nbatch = 8\n[parallelism]\ndata = 8\n";
-/// Prints how long the loop took. Each rank finds in its environment what our wrapper has given mpirun: the remote shell
-/// below carries none of it.
+/// Prints how long the loop took. Each rank gets the variables that our wrapper gave mpirun through its environment:
+/// the remote shell below passes none on.
 const LOOP_PROGRAM: &str = "\
 from mpi4py import MPI
 import array, os, time
@@ -55,27 +55,27 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("timed_open_mpi_with_our_hostfile", MPI_NEEDS, || {
             is_faster(1);
         }),
-        trial(several, MPI_NEEDS, || is_faster(DRAWN_CLUSTERS)).with_ignored_flag(true),
+        trial(several, MPI_NEEDS, || is_faster(RANDOM_CLUSTERS)).with_ignored_flag(true),
     ]
 }
 
-/// On the first clusters on which an order can gain anything.
+/// The first clusters for which an order can gain anything.
 fn is_faster(clusters: usize) {
-    let drawn = (FIRST_SEED..).map(Drawn::by);
-    for drawn in drawn.filter(Drawn::is_in_disorder).take(clusters) {
+    let placement = (FIRST_SEED..).map(RandomRacks::by);
+    for placement in placement.filter(RandomRacks::is_in_disorder).take(clusters) {
         let gain = "gain of Open MPI by our hostfile";
-        timed_value(gain, || compared(&drawn), |gain| *gain >= MIN_GAIN);
+        timed_value(gain, || compared(&placement), |gain| *gain >= MIN_GAIN);
     }
 }
 
-/// Two racks of four hosts, each with one link to the other as wide as a host's.
-struct Drawn {
+/// Two racks of four hosts. Each rack's uplink is as fast as one host's link.
+struct RandomRacks {
     seed: u64,
-    /// By host: in which rack it is.
+    /// The rack of each host.
     racks: [usize; HOSTS],
 }
 
-impl Drawn {
+impl RandomRacks {
     fn by(seed: u64) -> Self {
         let mut racks = std::array::from_fn(|host| host % LEAVES.len());
         racks.shuffle(&mut Pcg64Mcg::seed_from_u64(seed));
@@ -125,7 +125,7 @@ impl Drawn {
     }
 }
 
-impl fmt::Display for Drawn {
+impl fmt::Display for RandomRacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seed {}, racks of h0 to h7 {:?}", self.seed, self.racks)
     }
@@ -137,16 +137,16 @@ fn by_name() -> String {
         .collect()
 }
 
-/// How many times as long it takes by name.
-fn compared(drawn: &Drawn) -> f64 {
-    let fabric = drawn.fabric();
+/// The time of the loop in order of names, relative to that in our order.
+fn compared(placement: &RandomRacks) -> f64 {
+    let fabric = placement.fabric();
     let setting = Setting {
         scenario: "name = \"ranks\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n",
         fabric: &fabric,
     };
     let stage = must(Stage::up(setting, Labs::Hidden));
     let hostfiles = [by_name(), planned(&stage)];
-    let crossings = hostfiles.each_ref().map(|it| drawn.crossings(it));
+    let crossings = hostfiles.each_ref().map(|it| placement.crossings(it));
     assert_eq!(crossings[1], 1, "of all orders: {}", hostfiles[1]);
     let [by_name, ours] = hostfiles.map(|hosts| Run::of(&stage, &hosts));
     let (longer, more) = (by_name.took_s / ours.took_s, by_name.crossed / ours.crossed);
@@ -176,14 +176,14 @@ fn planned(stage: &Stage) -> String {
     hostfile
 }
 
-/// What a loop took, and the bytes that crossed the spine meanwhile.
+/// The time of a loop, and the bytes that crossed the spine meanwhile.
 struct Run {
     took_s: f64,
     crossed: f64,
 }
 
 impl Run {
-    /// With ranks on hosts in this order.
+    /// Runs the loop with ranks on hosts in this order.
     fn of(stage: &Stage, hosts: &str) -> Self {
         let before = crossed_bytes(stage);
         let mut running = Mpi::start(stage, hosts, LOOP_PROGRAM);
@@ -203,7 +203,7 @@ impl fmt::Display for Run {
     }
 }
 
-/// What the leaves have sent to the spine so far.
+/// The bytes that leaves have sent to the spine so far.
 fn crossed_bytes(stage: &Stage) -> u64 {
     LEAVES
         .iter()

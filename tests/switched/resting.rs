@@ -1,4 +1,4 @@
-//! Two jobs that rest for half of each iteration, and all flows of both go up one uplink of two.
+//! Two jobs that are idle for half of each iteration, with all flows of both on one of two uplinks.
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Finding, Outcome, Plan, Record};
@@ -15,14 +15,14 @@ const JOB_RANKS: [(&str, [&str; 4]); 2] = [
     ("train", ["h0", "h4", "h1", "h5"]),
     ("tune", ["h2", "h6", "h3", "h7"]),
 ];
-/// Iterations that are looked at.
+/// The number of measured iterations.
 const MEASURED_ITERATIONS: usize = 12;
-/// Of an iteration. Half of it is rest and stays; with an uplink for each of its flows, the other half would take half
-/// as long if no other job sent.
+/// Half of an iteration is idle and stays. With an uplink for each flow, the other half would take half as long
+/// without the other job.
 const MAX_ITERATION_RATIO: f64 = 0.9;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    // It takes many iterations until beats are sure: `make soak` asks for it.
+    // Periods need many iterations to be certain: `make soak` runs this.
     let name = "timed_bursty_jobs_are_separated";
     let parted = || {
         timed_value("what is left of iterations", parted, |left| {
@@ -39,7 +39,7 @@ fn job(name: &str, hosts: [&str; 4]) -> String {
     )
 }
 
-/// What is left of each job's iterations.
+/// The new iteration time of each job, relative to the old one.
 fn parted() -> [f64; 2] {
     let stage = led(
         &leaf_spine(2, 2, 4),
@@ -52,7 +52,7 @@ fn parted() -> [f64; 2] {
     let met = |it: &Finding| matches!(it, Finding::EcmpCollision(_));
     assert!(record.plan.report.findings.iter().any(met), "{record:#?}");
     if record.outcome != Outcome::Committed {
-        // On a machine that is busy, iterations may become longer meanwhile.
+        // On a busy machine, iterations may become longer meanwhile.
         return [1.0; 2];
     }
     let now = iterations_ms(&jobs);
@@ -69,7 +69,7 @@ fn iterations_ms(jobs: &[Job; 2]) -> [f64; 2] {
     [0, 1].map(|nth| last[nth].mean_ms_since(first[nth]))
 }
 
-/// Until it begins, a plan may be replaced by one that knows more.
+/// Until the plan starts, a proposal with newer measurements may replace it.
 fn carried_out(stage: &Stage, jobs: &[Job; 2]) -> Record {
     loop {
         let plan = offered(stage, jobs);
@@ -81,7 +81,7 @@ fn carried_out(stage: &Stage, jobs: &[Job; 2]) -> Record {
 
 fn offered(stage: &Stage, jobs: &[Job; 2]) -> Plan {
     must(wait_for("there is a plan", STAGE_TIMEOUT, || {
-        // Asking without a pause disturbs the iterations.
+        // Polling without a pause would disturb the iterations.
         after(&jobs[0], 3);
         stage.operator().plan()
     }))

@@ -1,4 +1,4 @@
-//! Leaves and spines, and what is found to be wrong with them.
+//! Leaf-spine clusters for these tests, and faults for them.
 
 use reweave_common::operator::{Outcome, Plan};
 use reweave_tests::{Labs, Leadership, STAGE_TIMEOUT, Setting, Stage, wait_for};
@@ -13,7 +13,7 @@ pub(crate) fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32) -> Strin
     )
 }
 
-/// A cluster on this fabric with these jobs, on which nothing runs yet.
+/// A cluster on this fabric with these jobs, with no program started.
 pub(crate) fn up(fabric: &str, jobs: &str) -> Stage {
     let scenario = format!(
         "name = \"switched\"\nseed = 1\nmanagement = true\nfabric = \"two-leaves.toml\"\n{jobs}"
@@ -25,7 +25,7 @@ pub(crate) fn up(fabric: &str, jobs: &str) -> Stage {
     must(Stage::up(setting, Labs::Hidden))
 }
 
-/// The same, on which everything runs and is known.
+/// The same with all programs started and connected.
 pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
     let mut stage = up(fabric, jobs);
     must(stage.lead(leadership));
@@ -34,7 +34,7 @@ pub(crate) fn led(fabric: &str, jobs: &str, leadership: &Leadership) -> Stage {
     stage
 }
 
-/// Plans are rolled back for half the rate, and not for what rates vary by on a busy machine.
+/// Plans are rolled back if a rate halves, and not for the variation of a busy machine.
 pub(crate) fn rollback_on_halved_rates() -> Leadership {
     Leadership {
         policy: "tolerance = 0.2\n".to_owned(),
@@ -47,14 +47,14 @@ struct Offered {
     plan: Option<Plan>,
 }
 
-/// The plan that these words make.
+/// The plan that this command proposes.
 pub(crate) fn offered(stage: &Stage, words: &[&str]) -> Plan {
     let offered: Offered = must(stage.operator().ask(words));
     offered.plan.expect("there is something to change")
 }
 
-/// What became of the plan that these words make, kept though flows become slower where it is so `anyway`. Until it
-/// begins it may be replaced by one that knows more.
+/// The record of the plan that this command proposes, forced if `anyway`. Until the plan starts, a proposal with newer
+/// measurements may replace it.
 pub(crate) fn carried_out(stage: &Stage, words: &[&str], anyway: bool) -> Outcome {
     let operator = stage.operator();
     must(wait_for("a plan is begun", STAGE_TIMEOUT, || {
@@ -79,12 +79,12 @@ pub(crate) fn address(stage: &Stage, node: &str, interface: &str) -> String {
     first.expect("it has an address").to_owned()
 }
 
-/// What the port of a node that leads to a neighbour has sent so far.
+/// The bytes that a node's port to this neighbour has sent so far.
 pub(crate) fn sent_bytes(stage: &Stage, node: &str, to: &str) -> u64 {
     must(stage.sent_bytes(node, to))
 }
 
-/// What these two send each other goes at so much of the rate that their link has.
+/// Limits both directions of the link to this share of its rate.
 pub(crate) fn narrow_down(stage: &Stage, ends: [&str; 2], share: f64) {
     let fabric = stage.fabric();
     let [a, b] = ends.map(|name| fabric.find(name).expect("it is there"));

@@ -1,5 +1,5 @@
-//! Sessions that cross switches whose pins and tables change: none is cut off, no packet is lost, and their longest
-//! stalls are printed beside those of a control.
+//! Sessions across switches whose pins and tables change: none breaks, no packet is lost, and the longest stalls are
+//! printed beside those of a control.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use crate::play::{STAGE_NEEDS, ended, must, thrown_away};
 use crate::scene::{carried_out, leaf_spine, led};
 use crate::session_jobs::{JOB_TABLES, Running, go_on, outlive, reconfigurations};
 
-/// A pin takes some 3 s, and less to lift: the collision is found by the next traces, one a second.
+/// A pin takes about 3 s, and its removal less: the next traces, one per second, find the collision.
 const PIN_COUNT: usize = 12;
-/// Some 8 s each: the job's iterations are heard before and after.
+/// About 8 s each: the job's iterations are measured before and after.
 const TABLE_COUNT: usize = 6;
 
 /// Of two flows that meet on an uplink, one is pinned to the other uplink.
 const COLLIDING_JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
     pairs = [[0, 2], [1, 3]]\nbytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
-/// A machine with few processors fills no link beside this many sessions, and rates say little there.
+/// A machine with few processors fills no link with this many sessions, and its rates are unreliable.
 const POLICY_TOML: &str = "full_at = 0.6\nreadings = 1\nsettle_ms = 100\n";
 
-/// The routes of an agent, without the ids that it has chosen for next hops.
+/// The routes of an agent, without the ids of next hops, which the agent chooses.
 pub(crate) const AGENT_ROUTES_SCRIPT: &str =
     "ip -o -4 route show table all proto 213 | sed 's/nhid [0-9]*//' | sort";
 
 const HOSTS: &str = "h0 slots=1\nh1 slots=1\nh2 slots=1\nh3 slots=1\n";
-/// Prints the number of each all-reduce; runs until it is ended.
+/// Prints the number of each all-reduce; runs until its input closes.
 const LOOP_PROGRAM: &str = "\
 from mpi4py import MPI
 import array, itertools, time
@@ -50,7 +50,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Each pair of hosts in different racks has a flow of datagrams over each spine.
+/// Each pair of hosts in different racks has a UDP flow over each spine.
 pub(crate) fn jobs() -> String {
     let udp = "transport = \"udp\"\n";
     JOB_TABLES.replace(udp, &format!("{udp}paths = \"spread\"\n"))
@@ -95,7 +95,7 @@ fn change_pins(stage: &Stage, running: &Running) {
     assert_eq!(after, before, "packets were thrown away");
 }
 
-/// How many pins there are then.
+/// Pins a flow, and returns the number of pins.
 fn pin(stage: &Stage) -> usize {
     let operator = stage.operator();
     let plan = must(wait_for("a pin is begun", STAGE_TIMEOUT, || {
@@ -116,7 +116,7 @@ fn unpin(stage: &Stage) -> usize {
     0
 }
 
-/// Open MPI's sessions are among those that cross the switches.
+/// Changes tables while Open MPI's sessions cross the switches.
 fn tables() {
     let stage = led(&leaf_spine(2, 2, 2), &jobs(), &leadership());
     let mut ranks = Mpi::start(&stage, HOSTS, LOOP_PROGRAM);
@@ -125,8 +125,8 @@ fn tables() {
     ranks_go_on(&mut ranks);
 }
 
-/// Bursts of Open MPI and of flows that collide fill the queues of hosts, which TCP expects: packets are counted where pins
-/// and tables change.
+/// Drops of switches. Bursts fill the queues of hosts, which TCP expects, so only the nodes whose pins and tables
+/// change are counted.
 fn thrown_away_by_switches(stage: &Stage) -> BTreeMap<String, u64> {
     let mut counts = thrown_away(stage);
     counts.retain(|node, _| node.starts_with("leaf") || node.starts_with("spine"));

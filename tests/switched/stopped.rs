@@ -1,5 +1,5 @@
 //! A switch's agent is stopped while tables change, with and without a coordinator: the plan is rolled back, and no
-//! session notices.
+//! session breaks.
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Outcome, Phase, RunningChange};
@@ -11,10 +11,11 @@ use crate::scene::{leaf_spine, led, offered};
 use crate::session_jobs::Running;
 use crate::sessions::{AGENT_ROUTES_SCRIPT, jobs};
 
-/// Both change their tables in one round when a spine is drained; the agent of the second is stopped.
+/// When a spine is drained, both leaves change their tables in one round. The agent of the second one is stopped.
 const LEAVES: [&str; 2] = ["leaf0", "leaf1"];
 
-/// Three times this the coordinator waits for the stopped agent before it turns back: the other one has followed by then.
+/// The coordinator waits three times this for the stopped agent, and then rolls back; the other agent has acknowledged
+/// by then.
 const POLICY_TOML: &str = "answer_within_ms = 3000\n";
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -35,15 +36,15 @@ fn leadership() -> Leadership {
     }
 }
 
-/// Sessions, and a plan under way that only the first leaf can follow.
+/// Running sessions, and a plan that only the first leaf's agent can acknowledge.
 fn half_installed() -> (Stage, Running) {
     let mut stage = led(&leaf_spine(2, 2, 2), &jobs(), &leadership());
     let running = Running::begin(&stage);
     let plan = offered(&stage, &["plan", "drain", "spine1"]);
-    let course = plan.course.as_ref().expect("tables change");
-    let round = &course.waves[0].undrain[0];
+    let migration = plan.migration.as_ref().expect("tables change");
+    let round = &migration.waves[0].undrain[0];
     let has_both = LEAVES.iter().all(|leaf| round.contains_key(*leaf));
-    assert!(has_both, "{course:?}");
+    assert!(has_both, "{migration:?}");
     must(must(stage.agent(LEAVES[1])).freeze());
     let begun = must(stage.operator().begin(&plan));
     assert_eq!(begun.code, Some(0), "{begun:?}");
@@ -54,7 +55,7 @@ fn holds_ours(stage: &Stage, leaf: &str) -> bool {
     !must(stage.output(leaf, &["sh", "-c", AGENT_ROUTES_SCRIPT])).is_empty()
 }
 
-/// Of the plan, once it is final.
+/// The outcome of the plan, once it is final.
 fn outcome(stage: &Stage) -> Outcome {
     let operator = stage.operator();
     must(wait_for("the plan ends", STAGE_TIMEOUT, || {

@@ -1,5 +1,5 @@
-//! What is wrong with hosts, links and switches besides that they lose packets: each is made in the
-//! kernels, and found by what agents tell, alone.
+//! Faults of hosts, links and switches other than loss: each is produced in the kernels, and found by agents' reports
+//! alone.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use crate::play::{STAGE_NEEDS, causes, must};
 use crate::scene::{address, leaf_spine, led, narrow_down};
 use crate::skew::{FAKETIME_NEEDS, at};
 
-/// Agents look every half a minute how a host is set, and trace as often; what a trace says against an earlier one is
-/// believed when the next says it, too. As much again is for machines that are busy.
+/// Agents check a host's settings every 30 s and trace as often. A changed path is accepted when the next trace
+/// confirms it. Busy machines get twice that time.
 const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -31,7 +31,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Streams from host to host, by their places in the list.
+/// Streams between hosts, which pairs name by their positions.
 fn streams(name: &str, hosts: &str, pairs: &str, more: &str) -> String {
     format!(
         "[[job]]\nname = \"{name}\"\npattern = \"streams\"\nhosts = [{hosts}]\npairs = [{pairs}]\n\
@@ -39,8 +39,7 @@ fn streams(name: &str, hosts: &str, pairs: &str, more: &str) -> String {
     )
 }
 
-/// What hosts of two racks hand on around a ring. Of them only those that exchange something with the slow one
-/// are held back by it.
+/// A ring of hosts in two racks. Of them, only those that exchange data with the slow host are slowed.
 fn ring(slow: &str) -> [String; 2] {
     let hosts = format!(r#""h2", "h3", "{slow}", "h6""#);
     let often = "bytes = 200_000\ncompute_ms = 12\npaths = \"spread\"";
@@ -50,7 +49,7 @@ fn ring(slow: &str) -> [String; 2] {
     ]
 }
 
-/// The same ring, from rack to rack and along the racks.
+/// The same ring, once alternating between racks and once along them.
 fn rings() -> String {
     let ring = |(name, hosts): (&str, &str)| {
         format!(
@@ -65,7 +64,7 @@ fn rings() -> String {
     rings.map(ring).concat()
 }
 
-/// It crosses racks twice as often as it must, and then as seldom as it can.
+/// The ring crosses racks twice as often as necessary, and then as seldom as possible.
 fn goes_round(stage: &Stage) {
     let across = must(stage.job("across"));
     are_found(stage, &[(Class::RankOrder, "job h0 and 3 others")]);
@@ -73,14 +72,14 @@ fn goes_round(stage: &Stage) {
     are_found(stage, &[]);
     let along = must(stage.job("along"));
     must(wait_for("it is known", DIAGNOSIS_TIMEOUT, || {
-        let told: Value = stage.operator().ask(&["jobs"])?;
-        Ok((told["jobs"][0]["flows"] == 4).then_some(()))
+        let answer: Value = stage.operator().ask(&["jobs"])?;
+        Ok((answer["jobs"][0]["flows"] == 4).then_some(()))
     }));
     are_found(stage, &[]);
     must(along.stop());
 }
 
-/// The others do not fill their links either: what a full link holds back says nothing of its hosts.
+/// The other hosts do not fill their links either: what a full link slows down says nothing about its hosts.
 fn holds_others_back(stage: &Stage, slow: &str) {
     let usual = [("h2", "leaf0"), ("h3", "leaf0"), ("h6", "leaf1")];
     let narrow_all = |of_usual: f64, of_slow: f64| {
@@ -98,9 +97,9 @@ fn holds_others_back(stage: &Stage, slow: &str) {
     narrow_all(1.0, 1.0);
 }
 
-/// Hosts go round a ring. Then uplinks have room for all that four hosts send to a fifth one, and its own link has not. Four that send
-/// past one spine fill its links, and three do not: the fourth one rests most of the time, and is foreseen.
-/// Between these, one of a ring is slow both ways.
+/// Hosts form a ring. Uplinks have room for four hosts that send to a fifth, and its own link has not. Four flows past
+/// one spine fill its links, and three do not: the fourth is idle most of the time, and is predicted. Between these, a
+/// host of a ring is slow both ways.
 fn of_traffic() {
     const SLOW_HOST: &str = "h5";
     const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
@@ -139,7 +138,7 @@ fn of_traffic() {
     }
 }
 
-/// Four leaves and two spines, or a spine could not be distinguished from its links.
+/// Four leaves and two spines: with fewer, a spine cannot be distinguished from its links.
 fn each_is_named_alone() {
     let mut stage = led(&leaf_spine(4, 2, 2), "", &Leadership::default());
     a_leaf_that_is_cut_off(&stage);
@@ -149,25 +148,25 @@ fn each_is_named_alone() {
     a_link_that_is_too_narrow(&stage);
     restart_coordinator(&mut stage);
     a_way_that_is_longer_there_than_back(&stage);
-    // By routes that lead nowhere from the first: no probe that goes there is ever traced to its end.
+    // The spine drops these packets from the start: no probe through it is ever traced to its end.
     swallow(&stage, "spine0", ["h6", "h7"]);
     restart_coordinator(&mut stage);
     a_switch_that_loses_at_all_its_ports_beside_bad_links(&stage);
 }
 
-/// A coordinator that was restarted remembers nothing of before.
+/// A restarted coordinator has forgotten earlier readings.
 pub(crate) fn restart_coordinator(stage: &mut Stage) {
     must(stage.lead(&Leadership::default()));
     must(stage.wait_until_known());
 }
 
-/// Waits until these are the findings, and no others.
+/// Waits until exactly these findings are reported.
 #[track_caller]
 pub(crate) fn are_found(stage: &Stage, expected: &[(Class, &str)]) {
     are_found_while(stage, expected, || {});
 }
 
-/// The same while something goes on that has to be done again and again.
+/// The same while `meanwhile` is repeated.
 #[track_caller]
 pub(crate) fn are_found_while(stage: &Stage, expected: &[(Class, &str)], go_on: impl Fn()) {
     let expected: BTreeSet<_> = expected
@@ -193,7 +192,7 @@ fn shell(stage: &Stage, node: &str, line: &str) {
     must(stage.output(node, &["sh", "-c", line]));
 }
 
-/// Four hosts, each with a trouble of its own, and all at once.
+/// Four hosts, each with another fault, all at once.
 fn hosts_that_are_set_otherwise(stage: &Stage) {
     shell(stage, "h6", "ip link set eth0 mtu 1500");
     shell(stage, "h2", "sysctl -qw net.ipv4.tcp_ecn=1");
@@ -209,17 +208,16 @@ fn hosts_that_are_set_otherwise(stage: &Stage) {
     ];
     are_found(stage, &found);
     let lacks = must(stage.operator().status()).lacks;
-    let mut told = lacks
+    let mut reports = lacks
         .iter()
         .filter(|it| it.lack.because.contains("never left"));
-    assert!(told.any(|it| it.nodes == ["h1"]), "{lacks:#?}");
+    assert!(reports.any(|it| it.nodes == ["h1"]), "{lacks:#?}");
     shell(stage, "h6", "ip link set eth0 mtu 9000");
     shell(stage, "h2", "sysctl -qw net.ipv4.tcp_ecn=2");
     must(stage.output("h1", &["nft", "delete", "table", "ip", "mute"]));
 }
 
-/// The far end loses its carrier, and has it again; the switch loses its routes over this port, and has
-/// them again.
+/// The far end loses its carrier and gets it back; the switch loses its routes over this port and gets them back.
 fn flap(stage: &Stage, switch: &str, to: &str) {
     let port = stage.port(switch, to);
     let line = format!(
@@ -229,8 +227,8 @@ fn flap(stage: &Stage, switch: &str, to: &str) {
     shell(stage, switch, &line);
 }
 
-/// Both ends of a link between switches are set alike, so that only large probes tell. Beside it, a switch
-/// swallows what goes to one leaf.
+/// Both ends of a link between switches have the same small MTU, so that only large probes find it. Another switch
+/// drops packets to one leaf.
 fn a_link_that_is_too_narrow(stage: &Stage) {
     let ends = [("leaf1", "spine0"), ("spine0", "leaf1")];
     let set = |mtu_bytes: u32| {
@@ -251,8 +249,8 @@ fn a_link_that_is_too_narrow(stage: &Stage) {
     set(9000);
 }
 
-/// All its cables let nothing through, before it was measured how far its hosts are, and no carrier is lost: routes go
-/// on leading there. In which direction a probe got lost that never came back cannot be known.
+/// All links of a leaf drop everything before the distance of its hosts was measured, and no carrier is lost: routes
+/// still lead there. The direction in which a probe was lost cannot be known.
 fn a_leaf_that_is_cut_off(stage: &Stage) {
     let cables = ["spine0", "spine1"].map(|spine| [["leaf2", spine], [spine, "leaf2"]]);
     let losses = cables.map(|ends| ends.map(|ends| must(Loss::on(stage, ends, 1))));
@@ -262,7 +260,7 @@ fn a_leaf_that_is_cut_off(stage: &Stage) {
     are_found(stage, &[]);
 }
 
-/// By routes that lead nowhere, and that are not reported. By now it is known which ways led there.
+/// The switch drops packets to these hosts by unreported routes. By now the paths through it are known.
 fn swallow(stage: &Stage, switch: &str, hosts: [&str; 2]) {
     for host in hosts {
         let to = address(stage, host, "eth0");
@@ -281,7 +279,7 @@ fn let_pass(stage: &Stage, switch: &str) {
     );
 }
 
-/// What h0 sends to h4 goes by a third leaf, from either spine.
+/// Packets from h0 to h4 take a third leaf, from either spine.
 fn a_way_that_is_longer_there_than_back(stage: &Stage) {
     let [from, to] = ["h0", "h4"].map(|host| address(stage, host, "eth0"));
     for spine in ["spine0", "spine1"] {
@@ -303,7 +301,7 @@ fn a_way_that_is_longer_there_than_back(stage: &Stage) {
     }
 }
 
-/// Until its clock is right again.
+/// Reported until the clock is right again.
 fn a_clock_that_is_ahead() {
     let mut stage = led(&leaf_spine(2, 1, 2), "", &Leadership::default());
     let ahead = at("+2s");
@@ -314,7 +312,8 @@ fn a_clock_that_is_ahead() {
     are_found(&stage, &[]);
 }
 
-/// The other switch has always swallowed what goes to one leaf, and a cable there loses both ways.
+/// A switch that loses packets at all its ports is named as a whole, beside a switch that drops packets to one leaf
+/// and a lossy cable.
 fn a_switch_that_loses_at_all_its_ports_beside_bad_links(stage: &Stage) {
     let dead = (Class::LossyLink, "leaf3-spine0 from spine0");
     are_found(stage, &[dead]);

@@ -1,5 +1,5 @@
-//! Hostile requests to a live cluster: each command says no in one clear error, with an exit code that says whose fault
-//! it is, and nothing of the cluster changes.
+//! Invalid requests to a live cluster: each command prints one clear error, its exit code says who is at fault, and
+//! the cluster does not change.
 
 use std::sync::Mutex;
 use std::thread;
@@ -9,9 +9,9 @@ use reweave_tests::Stage;
 use crate::play::must;
 
 const THREAD_COUNT: usize = 4;
-/// Where the value stands.
+/// The position of the tested value.
 const VALUE_PLACEHOLDER: &str = "?";
-/// But those that are done already when there is no such thing: an unknown job has ended.
+/// Except for commands that succeed when the thing does not exist: an unknown job has ended.
 const CHECKED_COMMANDS: [&[&str]; 26] = [
     &["hosts", VALUE_PLACEHOLDER],
     &["links", VALUE_PLACEHOLDER],
@@ -92,7 +92,7 @@ fn stands(stage: &Stage) -> impl PartialEq + std::fmt::Debug {
     (status.generation, status.revoked, coordinators, plans)
 }
 
-/// What is wrong with an answer, if anything is.
+/// The problem with an answer, if any.
 fn complaint(stage: &Stage, words: &[String]) -> Option<String> {
     let borrowed: Vec<_> = words.iter().map(String::as_str).collect();
     let output = stage.operator().command(&borrowed).output();

@@ -1,4 +1,4 @@
-//! Uplinks that are not worth the same, and flows too many and too small to be moved one by one.
+//! Uplinks of unequal rates, and flows too many and too small to be moved one by one.
 
 use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;
@@ -9,8 +9,8 @@ use crate::play::{STAGE_NEEDS, WATCH_TIME, must};
 use crate::scene::{carried_out, led};
 use crate::timed::timed_value;
 
-/// With as many flows on either link, those on the slow one get a quarter of what the others do; with weights all
-/// get the same, but for how hashes have it.
+/// With equally many flows on both links, those on the slow link get a quarter of the others' rate; with weights all
+/// get the same, up to the variation of hashing.
 const MIN_GAIN: f64 = 1.15;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -20,7 +20,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     })]
 }
 
-/// The second spine has a quarter of the rate that the first one has.
+/// The second spine has a quarter of the first one's rate.
 fn fabric() -> String {
     let hosts = (0..8).map(|host| (format!("h{host}"), "host"));
     let switches = ["leaf0", "leaf1", "spine0", "spine1"];
@@ -37,7 +37,7 @@ fn fabric() -> String {
     "kind = \"graph\"\n".to_owned() + &nodes.chain(links).collect::<String>()
 }
 
-/// From each of four hosts to each of four others.
+/// Flows from each of four hosts to each of four others.
 fn job(name: &str) -> String {
     let pairs: Vec<_> = (0..16)
         .map(|it| format!("[{}, {}]", it / 4, 4 + it % 4))
@@ -51,7 +51,7 @@ fn job(name: &str) -> String {
     )
 }
 
-/// What the slower half of all flows has, a flow.
+/// The mean rate of the slower half of all flows.
 fn slower_half_mbps(jobs: &mut [Job]) -> f64 {
     let of_one = |job: &mut Job| {
         let seen = must(job.watch(WATCH_TIME));
@@ -76,7 +76,7 @@ fn weighed() -> f64 {
     let names = ["first", "second", "third"];
     let jobs: String = names.map(job).concat();
     let leadership = Leadership {
-        // A flow that has less than half of a link for a moment is no elephant.
+        // A flow that briefly has less than half of a link is no elephant.
         policy: format!("elephant_share = 0.5\n{NO_RATE_ROLLBACK_POLICY}"),
         ..Leadership::default()
     };

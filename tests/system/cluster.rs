@@ -80,12 +80,12 @@ fn wrong_certificates_are_refused() {
 
 /// Until both sides have said so, h3's agent runs with this certificate.
 fn refused(stage: &mut Stage, identity: &Path, words: &str) {
-    let told = stage.said("coordinator").matches(words).count();
+    let report = stage.said("coordinator").matches(words).count();
     must(stage.start_agent_as("h3", identity));
     let what = format!("the coordinator says {words:?} of {}", identity.display());
     must(wait_for(&what, STAGE_TIMEOUT, || {
         let said = stage.said("coordinator");
-        Ok((said.matches(words).count() > told).then_some(()))
+        Ok((said.matches(words).count() > report).then_some(()))
     }));
     assert_eq!(
         state_of("h3", &must(stage.operator().status())),

@@ -10,15 +10,15 @@ const COMMANDS_PAGE_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/TREE/docs
 const WRITE_VARIABLE: &str = "REWEAVE_WRITE_COMMANDS";
 
 /// Holds the chapter against the program, or rewrites it. `to_tree` leads from the package to the tree.
-pub(crate) fn are_told(program: Command, to_tree: &str) {
+pub(crate) fn arguments_are_documented(program: Command, to_tree: &str) {
     let page = COMMANDS_PAGE_PATH.replace("TREE", to_tree);
     let text = fs::read_to_string(&page).expect("docs/commands.md is there");
     let name = program.get_name().to_owned();
     let made = chapter(program);
     let there = place(&text, &name).unwrap_or_else(|| panic!("docs/commands.md has no # {name}"));
     if std::env::var_os(WRITE_VARIABLE).is_some() {
-        let anew = text.replacen(there, &made, 1);
-        fs::write(Path::new(&page), anew).expect("the page can be written");
+        let rewritten = text.replacen(there, &made, 1);
+        fs::write(Path::new(&page), rewritten).expect("the page can be written");
         return;
     }
     let differs = made
@@ -44,7 +44,7 @@ fn place<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 fn chapter(mut program: Command) -> String {
     program.build();
     let mut text = format!("# {}\n\n{}\n", program.get_name(), about(&program));
-    let all = program.get_arguments().filter(|it| is_told(it));
+    let all = program.get_arguments().filter(|it| is_reported(it));
     table(&mut text, &mut all.peekable());
     let everywhere: Vec<_> = program.get_arguments().map(Arg::get_id).cloned().collect();
     for command in program.get_subcommands_mut() {
@@ -62,7 +62,7 @@ fn section(text: &mut String, command: &mut Command, known: &[Id]) {
     if command.has_subcommands() {
         let shared = command.get_arguments().filter(|it| it.is_global_set());
         let shared: Vec<_> = shared
-            .filter(|it| is_told(it) && !known.contains(it.get_id()))
+            .filter(|it| is_reported(it) && !known.contains(it.get_id()))
             .cloned()
             .collect();
         if !shared.is_empty() {
@@ -90,10 +90,10 @@ fn section(text: &mut String, command: &mut Command, known: &[Id]) {
         about(command)
     );
     let own = command.get_arguments().filter(|it| !it.is_global_set());
-    table(text, &mut own.filter(|it| is_told(it)).peekable());
+    table(text, &mut own.filter(|it| is_reported(it)).peekable());
 }
 
-fn is_told(arg: &Arg) -> bool {
+fn is_reported(arg: &Arg) -> bool {
     !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str())
 }
 
@@ -138,11 +138,11 @@ fn what(arg: &Arg) -> String {
         .iter()
         .filter(|it| takes && !it.is_hide_set())
         .collect();
-    let told = values.iter().map(|it| match it.get_help() {
+    let text = values.iter().map(|it| match it.get_help() {
         Some(help) => format!("`{}` ({})", it.get_name(), escaped(&help.to_string())),
         None => format!("`{}`", it.get_name()),
     });
-    parts.push(told.collect::<Vec<_>>().join(", "));
+    parts.push(text.collect::<Vec<_>>().join(", "));
     parts.extend(
         arg.get_env()
             .map(|name| format!("from `{}`", name.to_string_lossy())),

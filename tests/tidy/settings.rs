@@ -170,16 +170,16 @@ fn of_role(specs: &str) -> String {
 /// What Ansible writes as `C(code)`.
 fn code(text: &str) -> String {
     let mut parts = text.split("C(");
-    let mut told = parts.next().unwrap_or_default().to_owned();
+    let mut report = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (code, rest) = part.split_once(')').unwrap_or((part, ""));
-        let _ = write!(told, "`{code}`{rest}");
+        let _ = write!(report, "`{code}`{rest}");
     }
-    told
+    report
 }
 
 /// Variables that programs or scripts know and the page does not tell, or the other way round.
-pub(crate) fn untold_variables(files: &[TextFile]) -> Vec<Violation> {
+pub(crate) fn undocumented_variables(files: &[TextFile]) -> Vec<Violation> {
     let known = |name: &str| ENVIRONMENT_VARIABLES.iter().any(|it| it.0 == name);
     let mut violations = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
@@ -296,12 +296,12 @@ mod tests {
             path: "agent/src/run.rs".to_owned(),
             text: "env(\"REWEAVE_JOIN\")\nenv(\"REWEAVE_MOOD\")".to_owned(),
         };
-        let found = untold_variables(&[file]);
-        let told: Vec<_> = found.iter().map(ToString::to_string).collect();
+        let found = undocumented_variables(&[file]);
+        let reports: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert!(
-            told[0].contains("REWEAVE_MOOD is documented nowhere"),
-            "{told:?}"
+            reports[0].contains("REWEAVE_MOOD is documented nowhere"),
+            "{reports:?}"
         );
-        assert_eq!(told.len(), ENVIRONMENT_VARIABLES.len(), "{told:?}");
+        assert_eq!(reports.len(), ENVIRONMENT_VARIABLES.len(), "{reports:?}");
     }
 }

@@ -19,6 +19,12 @@ const BANNED_WORDS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Words of a private dialect, in names and in prose: what stands in their place names the subject and what it does.
+const DIALECT_WORDS: &[&str] = &[
+    "anew", "foretold", "journey", "journeys", "nobody", "somebody", "told", "whoever", "whomever",
+];
+const DIALECT_ADVICE: &str = "name the subject and what it does, by the field's words";
+
 pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
     files.iter().flat_map(of_file).collect()
 }
@@ -31,12 +37,31 @@ fn of_file(file: &TextFile) -> Vec<Violation> {
 }
 
 fn of_line(file: &TextFile, text: &str, line: usize) -> Vec<Violation> {
-    let found = BANNED_WORDS
+    let banned = BANNED_WORDS
         .iter()
         .filter(|(word, _)| stands_alone(text, word));
-    found
-        .map(|(word, mend)| Violation::new(&file.path, line, format!("`{}`", word.trim()), *mend))
-        .collect()
+    let banned = banned
+        .map(|(word, mend)| Violation::new(&file.path, line, format!("`{}`", word.trim()), *mend));
+    let dialect = DIALECT_WORDS
+        .iter()
+        .filter(|word| is_checked_for_dialect(&file.path, text) && is_word_of(text, word));
+    let dialect =
+        dialect.map(|word| Violation::new(&file.path, line, format!("`{word}`"), DIALECT_ADVICE));
+    banned.chain(dialect).collect()
+}
+
+/// Rust and documents. The checks of words have them in lists, and formats that are written down keep their names.
+fn is_checked_for_dialect(path: &str, text: &str) -> bool {
+    let is_read = [".rs", ".md"].iter().any(|end| path.ends_with(end));
+    is_read && !path.starts_with("tests/tidy/") && !text.contains("serde(rename")
+}
+
+/// As a whole word, or as a whole part of a name in snake case.
+fn is_word_of(text: &str, word: &str) -> bool {
+    let lower = text.to_lowercase();
+    lower
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|part| part == word)
 }
 
 /// Whether `word` stands in `text` on its own, not as the tail of a longer name or path.
@@ -76,6 +101,19 @@ mod tests {
     #[test]
     fn tracker_number_found_in_any_case() {
         assert_eq!(found(&format!("mends Iss{}12", "ue #")).len(), 1);
+    }
+
+    #[test]
+    fn dialect_is_found_in_names() {
+        let word = DIALECT_WORDS[0];
+        for text in [
+            format!("starts {word}."),
+            format!("fn starts_{word}() {{}}"),
+        ] {
+            assert_eq!(found(&text).len(), 1, "{text}");
+        }
+        let kept = format!("#[serde(rename = \"{word}\")]\nan{word}s\n");
+        assert!(found(&kept).is_empty(), "{:?}", found(&kept));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Schedulers and launchers that ask just when the coordinator that leads has died.
+//! Schedulers and launchers that ask the cluster while it elects a new leader.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::timed::timed_value;
 use super::{Trio, wait};
 
-/// How long a job waits for a coordinator, before it runs as it is.
+/// How long a job start waits for a coordinator before it starts without one.
 const JOB_START_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[test]
@@ -22,14 +22,14 @@ fn schedulers_are_answered_after_election() {
     let register = asks(&trio, &["job", "register", "one", "--hosts", "h0"]);
     let start = asks(&trio, &["job", "start", "two", "--hosts", "h1"]);
     let [gate, register, start] = [gate, register, start].map(answer);
-    // No agent is there, and that speaks against hosts.
-    let (told, said) = told(&gate);
+    // No agent is connected, which is an objection against these hosts.
+    let (report, said) = answer_of(&gate);
     assert_eq!(
-        (gate.status.code(), &told["is_good"]),
+        (gate.status.code(), &report["is_good"]),
         (Some(3), &false.into()),
         "{said}"
     );
-    assert_eq!(told["order"], serde_json::json!(["h0", "h1"]), "{said}");
+    assert_eq!(report["order"], serde_json::json!(["h0", "h1"]), "{said}");
     for asked in [&register, &start] {
         assert!(asked.status.success(), "{asked:?}");
     }
@@ -42,8 +42,7 @@ fn schedulers_are_answered_after_election() {
     );
 }
 
-/// It gets the order about the job once it leads, and the one that ends it; where no coordinator leads any longer, none
-/// is waited for.
+/// The new leader gets the job's start and its end. Without a leader, the job starts unregistered after the timeout.
 #[test]
 fn timed_job_start_during_election_fails_open() {
     let mut trio = Trio::started();
@@ -62,7 +61,7 @@ fn timed_job_start_during_election_fails_open() {
     timed_value("a command without a leader", measure, is_open);
 }
 
-/// How long it waits for its beginning. All three are there before and afterwards.
+/// How long a job start takes during an election. All three coordinators run before it and after it.
 fn begins_in_an_election(trio: &mut Trio) -> Duration {
     let (leader, _) = trio.leader_after(0);
     trio.answers();
@@ -88,23 +87,24 @@ fn answer(asked: Child) -> Output {
     asked.wait_with_output().expect("it is ours")
 }
 
-fn told(output: &Output) -> (Value, String) {
+fn answer_of(output: &Output) -> (Value, String) {
     let said = format!("{output:?}");
-    let told = serde_json::from_slice(&output.stdout);
-    (told.unwrap_or_else(|_| panic!("{said}")), said)
+    let answer = serde_json::from_slice(&output.stdout);
+    (answer.unwrap_or_else(|_| panic!("{said}")), said)
 }
 
 /// The names of the registered jobs.
 fn registered(trio: &Trio) -> Vec<String> {
-    let (told, said) = told(&answer(asks(trio, &["jobs"])));
-    let jobs = told["registered"]
+    let (report, said) = answer_of(&answer(asks(trio, &["jobs"])));
+    let jobs = report["registered"]
         .as_array()
         .unwrap_or_else(|| panic!("{said}"));
     let name = |job: &Value| job["job"].as_str().expect("a name").to_owned();
     jobs.iter().map(name).collect()
 }
 
-/// A command that says that it is there, and ends when it is let go; and how long it took until it was there.
+/// Starts a job whose command reports that it runs and ends when its input closes; returns it with the time that the
+/// start took.
 fn begun(trio: &Trio, name: &str) -> (Child, ChildStdin, Duration) {
     let mut run: Command = trio.reweave_in_words();
     run.args([

@@ -14,28 +14,28 @@ use reweave_common::units::Bytes;
 
 use crate::iteration_detector::ByteDelta;
 
-/// A reading is of this long.
+/// The length of a reading.
 const READING_WINDOW: Duration = Duration::from_secs(10);
 const PART_SPAN: Duration = Duration::from_secs(1);
-/// More than GPUs of a host times what frameworks make of communicators.
+/// The limit is larger than the GPUs of a host times the communicators of a framework.
 const MAX_RANKS: usize = 64;
-/// As fine as the iteration period of traffic is looked for.
+/// The resolution at which the iteration period of traffic is detected.
 const SPAN_US: u64 = 10_000;
-/// Words come so much later than what they are of.
+/// Reports arrive at most this much later than the work they describe.
 const WORD_DELAY: Duration = Duration::from_millis(100);
 const MAX_SPANS: usize = 4096;
 
-/// The reports that one host receives.
+/// The reports that this host receives.
 #[derive(Debug, Default)]
 pub struct CollectiveBook {
     ranks: BTreeMap<Rank, VecDeque<RankWindow>>,
-    /// By the number of the span: sent and received.
+    /// Sent and received bytes, by the number of the span.
     spans: BTreeMap<u64, [Bytes; 2]>,
     /// The span up to which everything is reported.
-    told: Option<u64>,
+    reported_to: Option<u64>,
 }
 
-/// Words that follow one another within a second.
+/// Reports of consecutive times within a second.
 #[derive(Debug)]
 struct RankWindow {
     from: Moment,
@@ -44,7 +44,7 @@ struct RankWindow {
 }
 
 impl CollectiveBook {
-    /// Whether it is a word that a job can have said, and there was room for it.
+    /// Takes a report. Returns whether it is plausible and there was room for it.
     pub fn handle_word(&mut self, now: Moment, word: &RankWord) -> bool {
         let is_recent = word.to <= now && now.since(word.to) < READING_WINDOW;
         if !word.is_bounded() || !is_recent {
@@ -62,7 +62,7 @@ impl CollectiveBook {
         true
     }
 
-    /// Each rank that was heard of lately.
+    /// A reading of each rank that reported recently.
     pub fn poll_readings(&mut self, now: Moment) -> Vec<RankReading> {
         for parts in self.ranks.values_mut() {
             parts.retain(|part| now.since(part.to) < READING_WINDOW);
@@ -72,7 +72,7 @@ impl CollectiveBook {
         heard.filter_map(|parts| reading(now, parts)).collect()
     }
 
-    /// What was exchanged since this was last asked, without a gap; nothing before the first word.
+    /// The traffic since the last call, without a gap; none before the first report.
     pub fn poll_growth(&mut self, now: Moment) -> Vec<ByteDelta> {
         let Some((&first, _)) = self.spans.first_key_value() else {
             return vec![];
@@ -81,11 +81,11 @@ impl CollectiveBook {
             .as_micros()
             .saturating_sub(WORD_DELAY.as_micros() as u64)
             / SPAN_US;
-        let begin = self.told.unwrap_or(first);
+        let begin = self.reported_to.unwrap_or(first);
         let begin = begin.max(end.saturating_sub(MAX_SPANS as u64));
         let later = self.spans.split_off(&end.max(begin));
         let before = std::mem::replace(&mut self.spans, later);
-        self.told = Some(end.max(begin));
+        self.reported_to = Some(end.max(begin));
         let growth = |span: u64| {
             let [sent, received] = before.get(&span).copied().unwrap_or_default();
             let at = |span| Moment::from_micros(span * SPAN_US);
@@ -96,14 +96,14 @@ impl CollectiveBook {
                 received,
             }
         };
-        // An empty span stays as a mark of where words began.
+        // An empty span marks where the reports began.
         self.spans.entry(end.max(begin)).or_default();
         (begin..end).map(growth).collect()
     }
 
     fn note_growth(&mut self, word: &RankWord) {
         let span = word.to.as_micros() / SPAN_US;
-        let span = span.max(self.told.unwrap_or_default());
+        let span = span.max(self.reported_to.unwrap_or_default());
         if self.spans.len() >= MAX_SPANS && !self.spans.contains_key(&span) {
             return;
         }
@@ -159,7 +159,7 @@ impl RankWindow {
     }
 }
 
-/// What there is no room for counts as missed.
+/// Adds works and peers; those without room count as missed.
 fn add(sums: &mut RankReading, works: &[Works], peers: &[RankPeer], missed: u64) {
     works
         .iter()
@@ -286,7 +286,7 @@ mod tests {
         ));
     }
 
-    /// Iterations of 250 ms, in the first 100 ms of which it sends.
+    /// Iterations of 250 ms that send in their first 100 ms.
     #[test]
     fn job_period_found_from_reports() {
         let (mut book, mut rhythm) = (CollectiveBook::default(), IterationDetector::default());
@@ -316,15 +316,15 @@ mod tests {
         book.handle_word(at(1_000), &word(0, 1_000, 10));
         book.handle_word(at(1_005), &word(1, 1_005, 20));
         book.handle_word(at(1_200), &word(0, 1_200, 40));
-        let mut told = book.poll_growth(at(1_250));
-        told.extend(book.poll_growth(at(1_500)));
-        told.extend(book.poll_growth(at(1_500)));
-        let sent: u64 = told.iter().map(|it| it.sent.count()).sum();
+        let mut reports = book.poll_growth(at(1_250));
+        reports.extend(book.poll_growth(at(1_500)));
+        reports.extend(book.poll_growth(at(1_500)));
+        let sent: u64 = reports.iter().map(|it| it.sent.count()).sum();
         assert_eq!(sent, 70);
-        assert_eq!(told[0].sent, Bytes::new(30), "two ranks of one span");
-        assert!(told.windows(2).all(|pair| pair[0].to == pair[1].from));
-        assert_eq!(told.last().unwrap().to, at(1_400));
-        // What is heard too late counts where telling goes on.
+        assert_eq!(reports[0].sent, Bytes::new(30), "two ranks of one span");
+        assert!(reports.windows(2).all(|pair| pair[0].to == pair[1].from));
+        assert_eq!(reports.last().unwrap().to, at(1_400));
+        // A late report counts in the first span that is not reported yet.
         book.handle_word(at(1_600), &word(0, 1_200, 7));
         let late = book.poll_growth(at(1_700));
         assert_eq!(late[0].sent, Bytes::new(7));

@@ -1,16 +1,16 @@
 //! The growth of a counter since its last reading: one rule for all counters.
 //!
-//! A counter that went back has restarted: a driver was loaded again, or a port was used again. The growth in between
-//! is unknown. A counter of 32 bits may instead have wrapped. A wrap is assumed if the resulting growth is like the
-//! growth before, since a restarted counter looks so only by a rare chance.
+//! A counter that went back has restarted, because a driver was reloaded or a port was reset: the growth in between is
+//! unknown. A 32-bit counter may instead have wrapped. A wrap is assumed if the resulting growth is like the growth
+//! before, since a restarted counter rarely looks like that.
 
-/// Counters of this many bits are common where those of 64 are not.
+/// Some NICs only have 32-bit counters.
 const COUNTER32_MODULUS: u64 = 1 << 32;
-/// A pace that does not hold for long may grow this many times.
+/// A wrap is assumed if the growth is at most this many times the growth before.
 const MAX_PACE_FACTOR: u64 = 4;
 
-/// None when it is unknown. `pace` is what it grew by between the two readings before, about as long apart; none where
-/// that is unknown, and of what has 64 bits, which never reaches its end.
+/// The growth; none if it is unknown. `pace` is the growth between the two readings before, about as far apart; none
+/// if that is unknown, and for 64-bit counters, which never wrap.
 pub fn grown(last: u64, now: u64, pace: Option<u64>) -> Option<u64> {
     now.checked_sub(last)
         .or_else(|| wrapped(last, now).filter(|&grown| is_like(grown, pace)))
@@ -28,7 +28,7 @@ fn is_like(grown: u64, pace: Option<u64>) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterState {
     pub count: u64,
-    /// Since the reading before.
+    /// The growth since the previous reading.
     pub grown: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl CounterState {
 mod tests {
     use super::*;
 
-    /// What a counter is said to have grown by at each of these readings but the first.
+    /// The growth at each of these readings except the first.
     fn growths(counts: &[u64]) -> Vec<Option<u64>> {
         let mut standing = CounterState::first(counts[0]);
         let rest = counts[1..].iter();
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn reset_counter_does_not_wrap() {
-        // From the last quarter of its range to the first, but not at its pace.
+        // The counter went from the last quarter of its range to the first, but too fast for a wrap.
         let reset = [
             COUNTER32_MODULUS / 8 * 7,
             COUNTER32_MODULUS / 8 * 7 + 1000,

@@ -1,8 +1,8 @@
-//! A full state first, and then changes: the setup of a node's interfaces seldom changes, and the coordinator keeps
-//! it as long as the session lasts.
+//! A full state first, and then changes: the setup of a node's interfaces seldom changes, and the coordinator keeps it
+//! for the session.
 //!
-//! Measurements are sent every time, since they are worthless without their age. So are the pins, which are read back
-//! because they might have changed unseen.
+//! Measurements are sent every time, because their age matters. So are the pins, which might have changed without
+//! notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// The sample without what was said already.
+    /// The sample without what was sent before.
     pub fn handle_sample(&mut self, mut sample: Sample) -> Sample {
         let gone = self.take_gone(&sample);
         sample.readings.retain(|reading| match reading {
@@ -28,8 +28,8 @@ impl Delta {
         sample
     }
 
-    /// A sample that lists interfaces lists all that have an address. A missing one has none any longer, which another
-    /// node may want to have.
+    /// A sample that lists interfaces lists all with an address. A missing one has lost its addresses, which another
+    /// node may claim.
     fn take_gone(&mut self, sample: &Sample) -> Vec<Interface> {
         let listed = sample.readings.iter().filter_map(|reading| match reading {
             Reading::Interface(interface) => Some(interface.name.as_str()),

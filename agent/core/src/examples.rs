@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::sample::PinRule;
 
-/// Holds the flow from this port over this spine.
+/// A pin of the flow from this port over this spine.
 pub(crate) fn rule(port: u16, spine: u8) -> PinRule {
     let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
     PinRule {

@@ -1,6 +1,6 @@
-//! Which instructions a switch follows, and the steps of each: record, act, read back, record success, acknowledge. A
-//! crash at any point leaves a record of the last state of the kernel, so that the next start can continue from
-//! there.
+//! Which instructions a switch follows, and the steps of each: record, apply, read back, record the result,
+//! acknowledge. A crash at any point leaves a record of the last state of the kernel, from which the next start
+//! continues.
 //!
 //! An unconfirmed instruction (RFC 6241, section 8.4) is rolled back automatically once its timeout has passed.
 //!
@@ -24,17 +24,17 @@ use serde::{Deserialize, Serialize};
 /// What must survive a crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The latest instruction that was taken up. Nothing earlier is followed any longer.
+    /// The latest accepted instruction. Older ones are refused.
     pub promised: Option<Install>,
     /// The last installed state, which stays in force until the next instruction.
     pub in_force: InForce,
-    /// While that is unconfirmed.
+    /// Present while the state in force is unconfirmed.
     #[serde(default)]
     pub fallback: Option<Fallback>,
 }
 
 impl Record {
-    /// As after the timeout.
+    /// The record after the timeout.
     fn without_unconfirmed(self) -> Self {
         match self.fallback {
             Some(Fallback { in_force, .. }) => Self {
@@ -54,7 +54,7 @@ pub struct Fallback {
     pub confirm_timeout_ms: u32,
 }
 
-/// A process that was stopped, or a machine that was suspended, has not waited meanwhile.
+/// Time in which the process was stopped or the machine suspended counts at most this much.
 const MAX_WAIT_PER_CHECK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,14 +63,14 @@ pub struct InForce {
     pub holding: ForwardingState,
 }
 
-/// What the shell should do next, and which method it calls then.
+/// The next action of the shell, and the method for its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FenceEffect {
     /// Make this durable; then [`Fence::handle_noted`].
     Note(Record),
-    /// Make the kernel hold this and nothing else; then [`Fence::handle_applied`].
+    /// Install exactly this in the kernel; then [`Fence::handle_applied`].
     Apply(ForwardingState),
-    /// Ask the kernel what it holds; then [`Fence::handle_read_back`].
+    /// Read the kernel's state; then [`Fence::handle_read_back`].
     ReadBack,
     Send(Ack),
 }
@@ -81,12 +81,12 @@ pub struct Fence {
     stage: InstallStage,
     waiting: VecDeque<InstallOrder>,
     effects: VecDeque<FenceEffect>,
-    /// The answer to what was promised, once it is known.
+    /// The ack of the accepted instruction, once it is known.
     answered: Option<Ack>,
-    /// The latest that could not be noted down, as long as this process knows: its sender may have rolled back by now
-    /// what came before.
+    /// The latest instruction that could not be recorded. Older ones stay refused, because its sender may have rolled
+    /// them back.
     unnoted: Option<(Generation, Token)>,
-    /// A node that forwards nothing pins no flows of others.
+    /// Whether the node forwards packets. A node that does not pins no flows of others.
     forwards: bool,
     /// How long the state in force has been unconfirmed, and when that was last checked.
     unconfirmed_for: Duration,
@@ -99,11 +99,11 @@ struct InstallOrder {
     confirm_timeout_ms: Option<u32>,
 }
 
-/// How far the instruction in hand has come, or the way back from one that was not confirmed.
+/// The progress of an instruction, or of the rollback of an unconfirmed one.
 #[derive(Debug, Clone)]
 enum InstallStage {
-    /// Of a start that rolls back what was not confirmed: nothing is taken up before that is noted, or its outcome
-    /// would count as that of a promise.
+    /// A start that rolls back an unconfirmed state: nothing is accepted until that is recorded, because its result
+    /// would be taken for that of the new instruction.
     Starting,
     Idle,
     Promising(InstallOrder),
@@ -116,7 +116,7 @@ enum InstallStage {
 }
 
 impl Fence {
-    /// What was not confirmed before the start is rolled back by it.
+    /// Starts from a record. An unconfirmed state in it is rolled back.
     pub fn new(record: Record) -> Self {
         let is_unconfirmed = record.fallback.is_some();
         let record = record.without_unconfirmed();
@@ -137,7 +137,7 @@ impl Fence {
         fence
     }
 
-    /// Of a host that forwards nothing.
+    /// The same for a host that forwards nothing.
     pub fn of_host(record: Record) -> Self {
         Self {
             forwards: false,
@@ -145,13 +145,13 @@ impl Fence {
         }
     }
 
-    /// What the kernel should hold.
+    /// The desired state of the kernel.
     pub fn in_force(&self) -> &InForce {
         &self.record.in_force
     }
 
     /// Whether it ever got an instruction.
-    pub fn was_told(&self) -> bool {
+    pub fn has_instruction(&self) -> bool {
         self.record.promised.is_some()
     }
 
@@ -159,18 +159,18 @@ impl Fence {
         self.record.fallback.is_some()
     }
 
-    /// Instructions are followed one after the other, in the order they came.
+    /// Handles an instruction; they are followed in the order of their arrival.
     pub fn handle_install(&mut self, install: Install) {
         self.handle_order(install, None);
     }
 
-    /// The same, until its timeout has passed.
+    /// The same for one that must be confirmed before its timeout.
     pub fn handle_unconfirmed(&mut self, unconfirmed: Unconfirmed) {
         let confirm_timeout_ms = Some(unconfirmed.confirm_timeout_ms);
         self.handle_order(unconfirmed.install, confirm_timeout_ms);
     }
 
-    /// Whichever of both it is.
+    /// Handles either kind of instruction.
     pub fn handle_instruction(&mut self, instruction: Instruction) {
         match instruction {
             Instruction::Install(install) => self.handle_install(install),
@@ -188,8 +188,8 @@ impl Fence {
         self.take_up_next();
     }
 
-    /// To be called several times a second while something [is unconfirmed](Self::is_unconfirmed). Whether that is
-    /// rolled back from now on.
+    /// To be called several times a second while the state [is unconfirmed](Self::is_unconfirmed). Returns whether its
+    /// rollback begins now.
     pub fn handle_time(&mut self, now: Moment) -> bool {
         let Some(fallback) = self.record.fallback.clone() else {
             self.looked = None;
@@ -231,7 +231,7 @@ impl Fence {
             (InstallStage::Settling(_), Err(error)) => {
                 self.restore(InstallRefusal::NotDurable { error });
             }
-            // Where it cannot be noted, the next start goes back once more.
+            // If it cannot be recorded, the next start rolls back again.
             (InstallStage::Starting, _) => {}
             (InstallStage::Expiring(record), _) => self.revert(record),
             (stage, _) => self.stage = stage,
@@ -341,7 +341,7 @@ impl Fence {
         );
     }
 
-    /// To what was last confirmed.
+    /// The last confirmed state.
     fn fallback(&self, confirm_timeout_ms: u32) -> Fallback {
         let confirmed = self.record.fallback.as_ref().map(|it| &it.in_force);
         Fallback {
@@ -357,7 +357,7 @@ impl Fence {
         self.answer_promised(Ok(held));
     }
 
-    /// What was answered is so no more. Where the kernel does not take it now, it is repaired with everything else.
+    /// Rolls back. The earlier ack is void. If the kernel refuses, the state is repaired later, as after any drift.
     fn revert(&mut self, record: Record) {
         let before = record.in_force.holding.clone();
         self.record = record;
@@ -387,16 +387,16 @@ impl Fence {
         self.effects.push_back(effect);
     }
 
-    /// What was read back, if it is what was asked for.
+    /// The state that was read back, if it is the instructed one.
     fn compare(&self, held: ForwardingState) -> Result<ForwardingState, String> {
         let held = held.in_order();
-        let told = self.promised_holding();
-        if held == told {
+        let expected = self.promised_holding();
+        if held == expected {
             return Ok(held);
         }
         let lacks = [
-            lack("rules", &held.rules, &told.rules),
-            lack("routes", &held.routes, &told.routes),
+            lack("rules", &held.rules, &expected.rules),
+            lack("routes", &held.routes, &expected.routes),
         ];
         let lacks: Vec<_> = lacks.into_iter().flatten().collect();
         Err(format!("read back, {}", lacks.join(" and ")))
@@ -425,10 +425,10 @@ fn is_older(install: &Install, (held, token): (Generation, Token)) -> bool {
     install.token < token || install.generation < held
 }
 
-/// How many are missing and how many too many, unless it is none.
-fn lack<T: PartialEq>(what: &str, held: &[T], told: &[T]) -> Option<String> {
+/// How many entries are missing and how many are surplus, if any.
+fn lack<T: PartialEq>(what: &str, held: &[T], desired: &[T]) -> Option<String> {
     let lacking = |a: &[T], b: &[T]| b.iter().filter(|it| !a.contains(it)).count();
-    let [missing, surplus] = [lacking(held, told), lacking(told, held)];
+    let [missing, surplus] = [lacking(held, desired), lacking(desired, held)];
     let words = || format!("{missing} {what} were missing and {surplus} too many");
     (missing + surplus > 0).then(words)
 }

@@ -11,30 +11,30 @@ use reweave_common::units::{Bytes, Rate};
 
 use crate::rates::{Count, Meter};
 
-/// A socket that sends, as the kernel reports it; or a flow of datagrams, as it was counted.
+/// A sending socket as the kernel reports it, or a counted UDP flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Socket {
     pub flow: FlowKey,
     /// Acknowledged since the socket was opened.
     pub acked: Bytes,
     pub received: Bytes,
-    /// For how long it had something to send since then, where that is known.
+    /// The time since then in which it had data to send, if known.
     pub busy: Option<Duration>,
     /// Unknown for datagrams.
     pub rtt: Option<Duration>,
     pub retransmits: Option<u64>,
 }
 
-/// A flow that moved this much within `BULK_WINDOW` matters: it can fill a link for a while. Chatter
-/// of control stays far below.
+/// A flow that moved this much within `BULK_WINDOW` is relevant: it can fill a link for a while. Control traffic stays
+/// far below.
 const MIN_BULK_SIZE: Bytes = Bytes::new(1 << 20);
 const BULK_WINDOW: Duration = Duration::from_secs(10);
 
-/// A flow that moved nothing for this long matters no more. Longer than iterations of training and
-/// their checkpoints take.
+/// A flow that moved nothing for this long is no longer relevant. Longer than training iterations and their
+/// checkpoints take.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Follows all flows that a host sends, and reports the relevant ones.
+/// Tracks all flows that a host sends, and reports the relevant ones.
 #[derive(Debug, Default)]
 pub struct FlowBook {
     flows: BTreeMap<FlowKey, Entry>,
@@ -43,14 +43,14 @@ pub struct FlowBook {
 #[derive(Debug)]
 struct Entry {
     meter: Meter,
-    /// Where the present span of `BULK_WINDOW` began.
+    /// The start of the current `BULK_WINDOW`.
     span: (Moment, Bytes),
     moved: Moment,
     bulk: bool,
 }
 
 impl FlowBook {
-    /// `sockets` are all there are now; flows that matter and are not among them have ended.
+    /// `sockets` are all that exist now; relevant flows without one have ended.
     pub fn handle_sockets(&mut self, now: Moment, sockets: &[Socket]) -> Vec<Reading> {
         let abroad = sockets
             .iter()

@@ -1,5 +1,5 @@
-//! What an agent decides, without a kernel, a clock or a network. It decides which rules to change so that the kernel
-//! has the desired state, and which instructions to follow. It turns counters into rates, selects relevant flows,
+//! The decisions of an agent, without a kernel, a clock or a network. It computes the rule changes that lead to the
+//! desired state, and decides which instructions to follow. It turns counters into rates, selects relevant flows,
 //! schedules probes, and evaluates their answers.
 //!
 //! The agent's shell drives it: it hands in readings, packets and moments, and executes the results.

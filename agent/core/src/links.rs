@@ -18,22 +18,21 @@ pub struct LinkCount {
     pub dropped_packets: u64,
 }
 
-/// Follows the counters of all interfaces.
+/// Tracks the counters of all interfaces.
 #[derive(Debug, Default)]
 pub struct LinkBook {
     meters: BTreeMap<String, [Meter; 2]>,
-    /// The last report of each.
-    told: BTreeMap<String, Counters>,
-    /// Interfaces that are not there any longer, and when they were missed first.
+    /// The last report of each interface.
+    last_counters: BTreeMap<String, Counters>,
+    /// Missing interfaces, and when they were first missing.
     vanished: BTreeMap<String, Moment>,
 }
 
-/// Containers come and go, and take their interfaces with them.
+/// Containers come and go with their interfaces.
 const MAX_VANISHED: usize = 64;
 
 impl LinkBook {
-    /// `links` are all there are now; one that vanished and came back begins again. Those that did
-    /// not come back are named each time.
+    /// `links` are all that exist now; one that vanished and returned starts again. Missing ones are listed each time.
     pub fn handle_links(&mut self, now: Moment, links: Vec<LinkCount>) -> Vec<Reading> {
         self.miss(now, &links);
         let read = |link| Reading::Counters(self.handle_link(now, link));
@@ -48,29 +47,28 @@ impl LinkBook {
         readings
     }
 
-    /// Those of these that have come up or gone down since they were last reported, in the order they did.
+    /// The interfaces that went up or down since they were last reported, in order.
     pub fn handle_turns(&mut self, links: Vec<LinkCount>) -> Vec<Reading> {
-        // One by one: what went down and came up again has turned twice.
+        // One by one: an interface that went down and up again has changed twice.
         let turns = links.into_iter().flat_map(|link| {
-            let told = self.told.get(&link.interface);
-            let has_turned = told.is_some_and(|told| told.up != link.up);
+            let last = self.last_counters.get(&link.interface);
+            let has_turned = last.is_some_and(|last| last.up != link.up);
             let turned = has_turned.then_some(link);
             self.handle_look(turned.into_iter().collect())
         });
         turns.collect()
     }
 
-    /// As they are now, where they have been reported before: as busy as they were then, since so soon after that
-    /// nothing can be said of it.
+    /// The present state of reported interfaces, with their last rates: so soon after a reading, no new rate is known.
     pub fn handle_look(&mut self, links: Vec<LinkCount>) -> Vec<Reading> {
         let seen = links.into_iter().filter_map(|link| {
-            let told = self.told.get_mut(&link.interface)?;
-            *told = Counters {
-                send_rate: told.send_rate,
-                receive_rate: told.receive_rate,
+            let last = self.last_counters.get_mut(&link.interface)?;
+            *last = Counters {
+                send_rate: last.send_rate,
+                receive_rate: last.receive_rate,
                 ..counters(link)
             };
-            Some(Reading::Counters(told.clone()))
+            Some(Reading::Counters(last.clone()))
         });
         seen.collect()
     }
@@ -79,7 +77,7 @@ impl LinkBook {
         let is_there = |name: &str| links.iter().any(|link| link.interface == name);
         let gone = self.meters.extract_if(.., |name, _| !is_there(name));
         self.vanished.extend(gone.map(|(name, _)| (name, now)));
-        self.told.retain(|name, _| is_there(name));
+        self.last_counters.retain(|name, _| is_there(name));
         self.vanished.retain(|name, _| !is_there(name));
         while self.vanished.len() > MAX_VANISHED {
             let oldest = self.vanished.iter().min_by_key(|(_, since)| **since);
@@ -94,13 +92,14 @@ impl LinkBook {
             let busy = None;
             meter.handle_count(Count { at, bytes, busy })
         };
-        let told = Counters {
+        let counted = Counters {
             send_rate: rate(sent, link.sent),
             receive_rate: rate(received, link.received),
             ..counters(link)
         };
-        self.told.insert(told.interface.clone(), told.clone());
-        told
+        self.last_counters
+            .insert(counted.interface.clone(), counted.clone());
+        counted
     }
 }
 
@@ -181,9 +180,9 @@ mod tests {
         assert_eq!(down.sent, Bytes::new(13_000_000), "it is as it was then");
         assert_eq!(book.handle_turns(turns(false).into()), []);
         let flap = [true, false, true].map(|up| turns(up)[0].clone());
-        let told = book.handle_turns(flap.into()).into_iter();
-        let told = told.map(|it| matches!(it, Reading::Counters(it) if it.up));
-        assert_eq!(told.collect::<Vec<_>>(), [true, false, true]);
+        let turns = book.handle_turns(flap.into()).into_iter();
+        let turns = turns.map(|it| matches!(it, Reading::Counters(it) if it.up));
+        assert_eq!(turns.collect::<Vec<_>>(), [true, false, true]);
         let later = rates(
             &mut book,
             2,

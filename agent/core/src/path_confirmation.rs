@@ -1,5 +1,5 @@
-//! Arrivals of traced flows: the receiver's agent sees packets like theirs, and reports past how many routers they
-//! came. Numbers are big-endian.
+//! Confirmation of traced paths: the receiver's agent sees packets like those of the flow, and reports how many
+//! routers they passed. Numbers are big-endian.
 //!
 //! ```text
 //! 0 magic   4 kind   5 protocol   6 source port   8 destination port   10 what was seen   11 TTL left
@@ -24,34 +24,33 @@ const KIND_ASK: u8 = 1;
 const KIND_ANSWER: u8 = 2;
 /// No packet of a trace has this number.
 const NO_PACKET_ID: u16 = 0;
-/// It is looked for this long after a request.
+/// How long packets are watched after a request.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
-/// Of packets that were seen lately; the oldest are forgotten.
+/// The limit of seen packets; the oldest are forgotten.
 const MAX_SEEN_PACKETS: usize = 1024;
 
 /// What the receiver's agent reports of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathConfirmation {
-    /// That packet has not come so far.
+    /// The packet has not arrived.
     Nothing,
-    /// It came past this many routers.
+    /// The packet passed this many routers.
     Past(u8),
-    /// It may not look.
+    /// The agent has no permission to watch packets.
     Blind,
 }
 
-/// Whether a packet claims to be about what arrives.
+/// Whether a packet claims to be about arrivals.
 pub fn is_word(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// The question whether a packet of a flow has arrived, as its sender asks it: the one of this number, or
-/// none yet, so that it is looked for the next.
+/// The sender's question whether the packet with this number has arrived; without a number, it only starts the watch.
 pub fn question(flow: &FlowKey, id: Option<u16>) -> [u8; PACKET_BYTES] {
     word(KIND_ASK, flow, id.unwrap_or(NO_PACKET_ID))
 }
 
-/// Of which flow an answer speaks, which came from the first address to the second, and what it says.
+/// The flow and the content of an answer from the first address to the second.
 pub fn read_answer([from, to]: [Ipv4Addr; 2], bytes: &[u8]) -> Option<(FlowKey, PathConfirmation)> {
     let (flow, bytes) = read(KIND_ANSWER, [to, from], bytes)?;
     let sight = match bytes[10] {
@@ -143,7 +142,7 @@ impl ConfirmationResponder {
             self.seen.clear();
         }
         self.looks_until = now + WATCH_TIMEOUT;
-        // What has come before may have come another way.
+        // Earlier packets may have taken another path.
         let seen = self.seen.iter().find(|it| (it.flow, it.id) == (flow, id));
         let mut answer = word(KIND_ANSWER, &flow, id);
         (answer[10], answer[11]) = match seen {
@@ -153,17 +152,17 @@ impl ConfirmationResponder {
         Some(answer)
     }
 
-    /// Whether packets are to be handed in now.
+    /// Whether received packets should be handed in now.
     pub fn looks(&self, now: Moment) -> bool {
         now < self.looks_until
     }
 
-    /// Whether there is nothing to look with.
+    /// Records whether packets can be watched.
     pub fn handle_blind(&mut self, blind: bool) {
         self.blind = blind;
     }
 
-    /// A packet that has come, from its IP header on.
+    /// Takes a received packet, from its IP header on.
     pub fn handle_packet(&mut self, packet: &[u8]) {
         if let Some(seen) = as_of_a_trace(packet) {
             if self.seen.len() == MAX_SEEN_PACKETS {
@@ -174,8 +173,7 @@ impl ConfirmationResponder {
     }
 }
 
-/// The flow of a packet as traces send them, and no other program does: TCP without any flag, or UDP without any
-/// content.
+/// The flow of a trace's packet, which no other program sends: TCP without flags, or UDP without content.
 fn as_of_a_trace(packet: &[u8]) -> Option<ObservedPacket> {
     let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
     let rest = packet.get(header.slice().len()..)?;
@@ -226,7 +224,7 @@ mod tests {
         Moment::from_micros(ms * 1000)
     }
 
-    /// A probe of a trace as it arrives past this many routers.
+    /// A trace's packet that arrives past this many routers.
     fn arrived(flow: FlowKey, id: u16, routers: u8) -> Vec<u8> {
         let probe = Probe {
             aim: ProbeAim::Hop(flow),
@@ -242,7 +240,7 @@ mod tests {
         witness
     }
 
-    fn told(
+    fn confirmation(
         witness: &mut ConfirmationResponder,
         now: Moment,
         flow: &FlowKey,
@@ -259,18 +257,18 @@ mod tests {
     fn packet_hop_distance_is_witnessed() {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let (mut witness, flows) = (witness(), [1, 2].map(|port| flow(protocol, port)));
-            let first = told(&mut witness, at(0), &flows[0], NO_PACKET_ID);
+            let first = confirmation(&mut witness, at(0), &flows[0], NO_PACKET_ID);
             assert_eq!(first, Some(PathConfirmation::Nothing));
             witness.handle_packet(&arrived(flows[0], 7, 3));
-            let mut told = |flow, id| told(&mut witness, at(1), flow, id);
-            assert_eq!(told(&flows[0], 7), Some(PathConfirmation::Past(3)));
+            let mut ask = |flow, id| confirmation(&mut witness, at(1), flow, id);
+            assert_eq!(ask(&flows[0], 7), Some(PathConfirmation::Past(3)));
             assert_eq!(
-                told(&flows[0], 8),
+                ask(&flows[0], 8),
                 Some(PathConfirmation::Nothing),
                 "an earlier one"
             );
             assert_eq!(
-                told(&flows[1], 7),
+                ask(&flows[1], 7),
                 Some(PathConfirmation::Nothing),
                 "of another flow"
             );
@@ -280,7 +278,7 @@ mod tests {
     #[test]
     fn witnessing_ends_after_timeout() {
         let (mut witness, flow) = (witness(), flow(Protocol::Tcp, 1));
-        told(&mut witness, at(0), &flow, NO_PACKET_ID);
+        confirmation(&mut witness, at(0), &flow, NO_PACKET_ID);
         assert!(witness.looks(at(1999)) && !witness.looks(at(2000)));
     }
 
@@ -288,7 +286,7 @@ mod tests {
     fn unknown_host_gets_no_witness() {
         let mut witness = ConfirmationResponder::default();
         let flow = flow(Protocol::Tcp, 1);
-        assert_eq!(told(&mut witness, at(1), &flow, 7), None);
+        assert_eq!(confirmation(&mut witness, at(1), &flow, 7), None);
         assert!(!witness.looks(at(1)));
     }
 
@@ -298,7 +296,7 @@ mod tests {
         witness.handle_blind(true);
         let flow = flow(Protocol::Udp, 1);
         assert_eq!(
-            told(&mut witness, at(0), &flow, 7),
+            confirmation(&mut witness, at(0), &flow, 7),
             Some(PathConfirmation::Blind)
         );
     }

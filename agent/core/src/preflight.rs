@@ -1,4 +1,4 @@
-//! Saturating tests on request: which host may load another, for how long, and the messages between both. Numbers are
+//! Load tests on request: which host may load another, for how long, and the messages between them. Numbers are
 //! big-endian.
 //!
 //! ```text
@@ -12,14 +12,14 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use reweave_common::periodicity::Periodicity;
 
-/// Of every packet. The answer is as long as what it answers.
+/// The length of every packet; an answer is as long as its request.
 pub const PACKET_BYTES: usize = 64;
-/// No test is longer, or has more streams.
+/// The limits of a test's duration and streams.
 pub const MAX_TEST_S: u32 = 60;
 pub const MAX_STREAMS: u8 = 32;
-/// Both ends have this long to get going, and to say what came of it.
+/// The time for the setup, and for the results.
 pub const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// A host that was last seen to train this long ago may still do so.
+/// A host that was seen training this recently may still be.
 const TRAINING_TTL: Duration = Duration::from_secs(60);
 
 const MAGIC: [u8; 4] = *b"RwF1";
@@ -27,19 +27,19 @@ const KIND_ASK: u8 = 1;
 const KIND_GRANT: u8 = 2;
 const KIND_REFUSE: u8 = 3;
 
-/// The parameters of a saturating test.
+/// The parameters of a load test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Press {
     pub seconds: u32,
     pub streams: u8,
-    /// Though a job may be running.
+    /// Even if a job may be running.
     pub force: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreflightMessage {
     Ask(Press),
-    /// Where to connect by TCP; each stream begins with the key.
+    /// The TCP port; each stream starts with the key.
     Grant {
         key: u64,
         port: u16,
@@ -49,11 +49,11 @@ pub enum PreflightMessage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreflightRefusal {
-    /// A job trains on it, or did lately.
+    /// A job is training on it, or was recently.
     Training,
     /// Another test is running.
     Pressed,
-    /// Requests for more are refused.
+    /// The request exceeds the limits.
     TooMuch,
     /// It could not open a port.
     Unable,
@@ -66,7 +66,7 @@ const REFUSAL_CODES: [PreflightRefusal; 4] = [
     PreflightRefusal::Unable,
 ];
 
-/// Whether a packet claims to be about a saturating test.
+/// Whether a packet claims to be about a load test.
 pub fn is_word(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
@@ -97,7 +97,7 @@ impl PreflightMessage {
         bytes
     }
 
-    /// None if it is none of these.
+    /// None if it is no such message.
     pub fn read(bytes: &[u8]) -> Option<(u32, Self)> {
         let bytes = bytes
             .first_chunk::<PACKET_BYTES>()
@@ -120,7 +120,7 @@ impl PreflightMessage {
     }
 }
 
-/// Whether this host accepts a saturating test.
+/// Whether this host accepts a load test.
 #[derive(Debug, Default)]
 pub struct Consent {
     roster: BTreeSet<Ipv4Addr>,
@@ -139,7 +139,7 @@ impl Consent {
         }
     }
 
-    /// Nothing is said to who is not on the roster.
+    /// The answer; none to hosts that are not on the roster.
     pub fn decide(
         &self,
         now: Moment,
@@ -164,13 +164,13 @@ impl Consent {
         })
     }
 
-    /// It has begun.
+    /// The test has started.
     pub fn handle_pressed(&mut self, now: Moment, press: &Press) {
         let seconds = Duration::from_secs(u64::from(press.seconds));
         self.pressed_until = Some(now + seconds + SETUP_TIMEOUT);
     }
 
-    /// It is over.
+    /// The test has ended.
     pub fn handle_released(&mut self) {
         self.pressed_until = None;
     }

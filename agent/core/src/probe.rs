@@ -1,7 +1,7 @@
-//! The packets that ask the network a question, and how its answers are read.
+//! The packets of traces, and how their answers are read.
 //!
-//! A probe for a flow looks like one of the flow's packets to every router, so that it goes the
-//! same way, and is nothing to the hosts at both ends:
+//! A probe for a flow looks like one of its packets to every router, so it takes the same path, and the hosts at both
+//! ends ignore it:
 //! - Its checksum is wrong on purpose. A receiver that gets it after all throws it away before it
 //!   looks for the socket. A TCP probe has no flag set either, which alone would have it thrown
 //!   away without an answer.

@@ -15,12 +15,13 @@ use crate::grant::{self, Allowance};
 
 /// Between two measurements of any kind.
 pub const MEASUREMENT_INTERVAL: Duration = Duration::from_secs(5);
-/// Of a measurement of latency.
+/// The number of messages in a measurement of latency.
 pub const LATENCY_MESSAGES: u32 = 20;
-/// Of a measurement of bandwidth: long against the way there and back, and little to a network of RDMA.
+/// The amount of data in a measurement of bandwidth. It takes long compared with a round trip and is small for an RDMA
+/// network.
 pub const BANDWIDTH_BUDGET: Bytes = Bytes::new(4 << 20);
 
-/// To find each other takes two hosts this long, and few messages no longer.
+/// Two hosts need this long to set up a connection. A few messages take no longer.
 const SETUP_TIME: Duration = Duration::from_millis(25);
 /// Before anything is known of a way, it is taken to be as slow as this.
 const ASSUMED_RATE: Rate = Rate::from_bits_per_s(1_000_000_000);
@@ -31,11 +32,11 @@ pub struct Rounds {
     peers: Vec<Ipv4Addr>,
     turn: usize,
     due: Moment,
-    /// Without a fresh list, measuring ends then.
+    /// Measuring ends at this time unless a new list comes.
     until: Moment,
     /// What may be written in all, and at which rate that grows.
     allowance: Allowance,
-    /// As they were last measured.
+    /// The last measured rates.
     rates: BTreeMap<Ipv4Addr, Rate>,
     rng: SplitMix64,
 }
@@ -152,7 +153,7 @@ mod tests {
 
     fn list(hosts: u8) -> ProbeList {
         let end = |host| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), 7333);
-        // Each by two source ports.
+        // Each pair has two source ports.
         let flow = |n: u8| FlowKey {
             protocol: Protocol::Udp,
             source: end(0),

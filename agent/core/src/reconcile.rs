@@ -1,4 +1,4 @@
-//! From the pins in a kernel to the desired ones.
+//! Computes the changes from the pins in a kernel to the desired ones.
 
 pub mod routes;
 mod usable;
@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// At most one rule for each of a few flows, so that flows meet with other next hops.
+    /// Generates at most one rule for each of a few flows, so that the same flow often gets different next hops.
     fn pins() -> impl Strategy<Value = Vec<PinRule>> {
         let choices = proptest::collection::btree_map(1u16..9, 0u8..3, 0..8);
         choices.prop_map(|choice| {

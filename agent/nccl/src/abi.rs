@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// What every call returns: nothing that goes wrong here may harm the job.
 pub const SUCCESS: c_int = 0;
-/// Of [`Profiler4::init`]: the library goes on without this plugin.
+/// The return value of a failed [`Profiler4::init`]. The library then continues without this plugin.
 pub const FAILURE: c_int = 3;
 
 pub mod kind {
@@ -101,7 +101,7 @@ pub struct Collective {
     pub protocol: *const c_char,
 }
 
-/// To or from one other rank.
+/// A transfer to or from one other rank.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Message {
@@ -132,7 +132,7 @@ pub struct Kernel {
     pub gpu_ns: u64,
 }
 
-/// Of a change of state.
+/// The arguments of a change of state.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union Arguments {

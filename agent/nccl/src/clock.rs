@@ -25,7 +25,7 @@ pub(crate) fn settle() {
         .get_or_init(|| is_trusted(&fs::read_to_string(CLOCKSOURCE_PATH).unwrap_or_default()));
 }
 
-/// Of a clock of its own, of which only differences mean something.
+/// The ticks of a clock whose readings can only be compared with each other.
 pub(crate) fn ticks() -> u64 {
     match TSC_TRUSTED.get() {
         Some(true) => counted(),
@@ -58,7 +58,7 @@ fn counted() -> u64 {
     now_ns()
 }
 
-/// As many nanoseconds as ticks have passed.
+/// Converts ticks to nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate {
     ns: u64,
@@ -77,7 +77,7 @@ impl Rate {
     }
 }
 
-/// Both clocks at one moment.
+/// The readings of both clocks at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
     ns: u64,

@@ -148,7 +148,7 @@ fn join(name: Option<&CStr>, communicator: u64, sizes: [c_int; 3]) -> Option<u8>
     Some(member)
 }
 
-/// As much of it as is reported.
+/// The part of the name that is reported.
 fn bounded(name: &str) -> String {
     let mut end = MAX_COMMUNICATOR_NAME_BYTES.min(name.len());
     while !name.is_char_boundary(end) {

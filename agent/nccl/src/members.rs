@@ -63,7 +63,7 @@ impl Members {
     }
 
     /// The agent has the report. Forgets who left this many times ago, and says who they were.
-    pub(crate) fn handle_told(&self, times: u64) -> Vec<u8> {
+    pub(crate) fn handle_sent(&self, times: u64) -> Vec<u8> {
         let mut places = lock(&self.places);
         let numbered = (0..=u8::MAX).zip(places.iter_mut());
         let gone = numbered.filter_map(|(number, place)| {
@@ -105,13 +105,13 @@ mod tests {
         }
         assert_eq!(members.join(rank(999)), None);
         members.leave(7);
-        assert_eq!(members.handle_told(2), [0; 0]);
+        assert_eq!(members.handle_sent(2), [0; 0]);
         assert_eq!(
             members.join(rank(999)),
             None,
             "something may still be reported"
         );
-        assert_eq!(members.handle_told(2), [7]);
+        assert_eq!(members.handle_sent(2), [7]);
         assert_eq!(members.join(rank(999)), Some(7));
         assert_eq!(members.all()[7].1.communicator, 999);
         for number in 0..=u8::MAX {
@@ -119,7 +119,7 @@ mod tests {
             members.leave(number);
         }
         assert!(members.have_all_left());
-        assert_eq!(members.handle_told(1).len(), MAX_MEMBERS);
+        assert_eq!(members.handle_sent(1).len(), MAX_MEMBERS);
         assert!(members.all().is_empty());
         assert_eq!(from_context(std::ptr::null_mut()), None);
     }

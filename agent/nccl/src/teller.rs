@@ -19,7 +19,7 @@ use crate::members::Members;
 use crate::words::Account;
 use crate::works::{Done, SETTLE_TICKS, Works};
 
-/// As fine as an agent looks for the iteration period of a job.
+/// The interval is the finest resolution at which an agent looks for the iteration period of a job.
 const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 /// What an agent that is busy may hear later.
 const MAX_UNSENT: usize = 256;
@@ -53,7 +53,7 @@ impl Teller {
                 while stopped.recv_timeout(REPORT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                     line.tell();
                 }
-                line.tell_the_rest();
+                line.send_rest();
             });
             *running = thread.ok().map(|thread| Running { stop, thread });
         }
@@ -76,7 +76,7 @@ struct Line {
     socket: Option<UnixDatagram>,
     agent: PathBuf,
     begun: Reading,
-    told: Moment,
+    reported_to: Moment,
     unsent: VecDeque<RankWord>,
 }
 
@@ -89,19 +89,19 @@ impl Line {
             socket: socket(),
             agent: agent.map_or_else(|| COLLECTIVES_SOCKET.into(), PathBuf::from),
             begun: Reading::now(),
-            told: now(),
+            reported_to: now(),
             unsent: VecDeque::new(),
         }
     }
 
-    /// Nothing more comes to what has ended.
-    fn tell_the_rest(&mut self) {
+    /// Sends what is left of a communicator that has ended.
+    fn send_rest(&mut self) {
         (0..=SETTLE_TICKS).for_each(|_| self.tell());
     }
 
     fn tell(&mut self) {
-        let (from, to) = (self.told, now());
-        self.told = to;
+        let (from, to) = (self.reported_to, now());
+        self.reported_to = to;
         let done = self.works.take_done();
         let rate = self.begun.rate_since();
         for (member, rank) in self.members.all() {
@@ -117,12 +117,12 @@ impl Line {
             }
         }
         self.send();
-        for member in self.members.handle_told(SETTLE_TICKS + 1) {
+        for member in self.members.handle_sent(SETTLE_TICKS + 1) {
             self.works.forget(member);
         }
     }
 
-    /// Until the agent has no room for more; one that is not there misses all of it.
+    /// Sends until the agent has no room for more. Without an agent, all of it is lost.
     fn send(&mut self) {
         while let Some(word) = self.unsent.pop_front() {
             if self.is_refused(&word) {

@@ -24,7 +24,7 @@ impl Account {
         self.missed == 0 && self.done.is_empty()
     }
 
-    /// In words of bounded length.
+    /// The report, split into messages of bounded length.
     pub(crate) fn words(&self, from: Moment, to: Moment) -> Vec<RankWord> {
         let mut works = self.works().into_iter();
         let peers = self.peers();
@@ -54,7 +54,7 @@ impl Account {
         sums
     }
 
-    /// By rank; a rank outside of the communicator is a mistake of the reporter.
+    /// The peers by rank. A rank outside of the communicator is a mistake of the reporter.
     fn peers(&self) -> Vec<RankPeer> {
         let mut sums = vec![];
         for peer in self.done.iter().flat_map(|done| &done.peers) {
@@ -155,8 +155,8 @@ mod tests {
         };
         assert!(word.is_bounded());
         assert_eq!(word.missed, 3);
-        let told = |it: &Works| (it.kind.clone(), it.count, it.bytes.count(), it.timed);
-        let works: Vec<_> = word.works.iter().map(told).collect();
+        let sums = |it: &Works| (it.kind.clone(), it.count, it.bytes.count(), it.timed);
+        let works: Vec<_> = word.works.iter().map(sums).collect();
         let expected = [("AllReduce", 2, 2000, 1), ("AllGather", 1, 1000, 1)];
         assert_eq!(
             works,

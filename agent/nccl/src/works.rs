@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::handle::Place;
 
-/// More than are under way while some tens of milliseconds pass.
+/// The limit is larger than the number of works under way within some tens of milliseconds.
 const MAX_WORKS: usize = 4096;
-/// Of one collective: two on a ring, four on two trees.
+/// The number of peers of one collective: two on a ring, four on two trees.
 pub(crate) const MAX_PEERS: usize = 8;
 /// Transfers may end a little after the kernel that filled their buffers.
 pub(crate) const SETTLE_TICKS: u64 = 2;
-/// A kernel of which nothing is heard for this long tells nothing any longer.
+/// The state of a kernel expires when the profiler reports nothing of it for this long.
 const KERNEL_TIMEOUT_TICKS: u64 = 12_000;
 
 /// A work at its start.
@@ -49,13 +49,13 @@ pub(crate) struct DonePeer {
 
 pub(crate) struct Works {
     next: Apart<AtomicU64>,
-    told: Apart<SharedFlags>,
+    shared_flags: Apart<SharedFlags>,
     /// By slot: the ticket of its work, or zero. Apart from the slots, so that looking for those in use
     /// touches little memory.
     tickets: [AtomicU64; MAX_WORKS],
     slots: [Slot; MAX_WORKS],
     missed: [AtomicU64; 256],
-    /// To ask the kernel each time takes longer than all the rest.
+    /// The process id is kept, because a system call each time takes longer than everything else.
     process: AtomicU32,
 }
 
@@ -68,7 +68,7 @@ struct Apart<T>(T);
 struct SharedFlags {
     /// Advances with each report to the agent.
     tick: AtomicU64,
-    /// Not every version and kernel tells when kernels run.
+    /// Not every version of NCCL and not every kernel reports when kernels run.
     kernels: AtomicBool,
 }
 
@@ -106,7 +106,7 @@ impl Works {
     pub(crate) const fn new() -> Self {
         Self {
             next: Apart(AtomicU64::new(0)),
-            told: Apart(SharedFlags {
+            shared_flags: Apart(SharedFlags {
                 tick: AtomicU64::new(0),
                 kernels: AtomicBool::new(false),
             }),
@@ -137,7 +137,7 @@ impl Works {
             self.miss(work.member);
             return None;
         }
-        slot.begin(work, self.told.0.tick.load(Relaxed));
+        slot.begin(work, self.shared_flags.0.tick.load(Relaxed));
         Some(ticket)
     }
 
@@ -150,7 +150,7 @@ impl Works {
 
     pub(crate) fn kernel_began(&self, ticket: u64, gpu_ns: u64) {
         if let Some(slot) = self.slot(ticket) {
-            self.told.0.note_kernels();
+            self.shared_flags.0.note_kernels();
             slot.began_ns.fetch_min(gpu_ns, Relaxed);
         }
     }
@@ -209,11 +209,11 @@ impl Works {
         self.missed[usize::from(member)].swap(0, Relaxed)
     }
 
-    /// All that is over, and so forgotten here. Called by one thread alone.
+    /// Returns and forgets everything that is over. Only one thread calls this.
     pub(crate) fn take_done(&self) -> Vec<Done> {
-        let told = &self.told.0;
-        let tick = told.tick.fetch_add(1, Relaxed) + 1;
-        self.take_if(|slot| slot.is_done(tick, told.kernels.load(Relaxed)))
+        let shared_flags = &self.shared_flags.0;
+        let tick = shared_flags.tick.fetch_add(1, Relaxed) + 1;
+        self.take_if(|slot| slot.is_done(tick, shared_flags.kernels.load(Relaxed)))
     }
 
     /// A communicator is gone; what was still under way will never end.
@@ -239,13 +239,16 @@ impl Works {
         let place = ticket as usize % MAX_WORKS;
         let slot = self.slots.get(place)?;
         let is_its = self.tickets.get(place)?.load(Acquire) == ticket;
-        is_its.then(|| slot.touched.store(self.told.0.tick.load(Relaxed), Relaxed))?;
+        is_its.then(|| {
+            slot.touched
+                .store(self.shared_flags.0.tick.load(Relaxed), Relaxed)
+        })?;
         Some(slot)
     }
 }
 
 impl SharedFlags {
-    /// To read costs less than to write what others read.
+    /// The flag is read first, because a read costs less than a write to memory that other threads read.
     fn note_kernels(&self) {
         if !self.kernels.load(Relaxed) {
             self.kernels.store(true, Relaxed);
@@ -287,13 +290,13 @@ impl Slot {
         self.ended_ns.store(0, Relaxed);
     }
 
-    fn is_done(&self, tick: u64, kernels_tell: bool) -> bool {
+    fn is_done(&self, tick: u64, kernels_report: bool) -> bool {
         let idle = tick.saturating_sub(self.touched.load(Relaxed));
         let all_kernels = self.kernels.load(Acquire) >= u32::from(self.channels.load(Relaxed));
         self.stopped.load(Acquire)
             && self.open_transfers.load(Acquire) == 0
             && idle >= SETTLE_TICKS
-            && (all_kernels || !kernels_tell || idle >= KERNEL_TIMEOUT_TICKS)
+            && (all_kernels || !kernels_report || idle >= KERNEL_TIMEOUT_TICKS)
     }
 
     /// Leaves no peer behind: the thread that tells the agent has time for that, and the one that begins a work has not.

@@ -53,13 +53,13 @@ impl Stage {
     }
 }
 
-/// Beside this test.
+/// The plugin lies in the same folder as this test.
 fn plugin() -> PathBuf {
     let this = env::current_exe().expect("this test has a place");
     this.with_file_name("libnccl_profiler_reweave.so")
 }
 
-/// All that a job says until it has ended.
+/// All reports of a job until it has ended.
 fn heard(stage: &Stage, version: &str, mode: &[&str]) -> Vec<RankWord> {
     let agent = UnixDatagram::bind(stage.place()).expect("a place");
     let mut job = stage.play(version, mode);
@@ -71,7 +71,7 @@ fn heard(stage: &Stage, version: &str, mode: &[&str]) -> Vec<RankWord> {
     listening.join().expect("all is heard")
 }
 
-/// Up to an empty one.
+/// The reports up to an empty one.
 fn words(agent: &UnixDatagram) -> Vec<RankWord> {
     let mut bytes = vec![0; MAX_WORD_BYTES + 1];
     let mut next = || {
@@ -91,7 +91,7 @@ fn words(agent: &UnixDatagram) -> Vec<RankWord> {
     }
 }
 
-/// All that was done, and with whom; nothing of it was missed.
+/// The sums of all works and peers. The test fails if a report was missed.
 fn summed(words: Vec<RankWord>) -> (Vec<Works>, Vec<RankPeer>) {
     let (mut works, mut peers) = (vec![], vec![]);
     for word in words {
@@ -129,7 +129,7 @@ fn ring_is_reported_to_byte() {
             (ring.count, ring.timed, ring.bytes.count()),
             (30, 30, 30 * MIB_BYTES)
         );
-        // From the first kernel's start to the last one's end, by the clock that the harness stands for.
+        // The time is from the first kernel's start to the last one's end, by the clock of the harness.
         let at_least = 30 * Duration::from_micros(1500);
         assert!(at_least <= *ring.took && *ring.took <= began.elapsed());
         let [previous, next] = peers.try_into().expect("two peers");

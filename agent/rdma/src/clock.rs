@@ -22,7 +22,7 @@ impl Stamp {
         Self::Program(Instant::now())
     }
 
-    /// From this one to a later one. None where they are not of the same clock.
+    /// The time from this stamp to a later one. None where they are not of the same clock.
     pub fn until(self, later: Self, clock: Option<NicClock>) -> Option<Duration> {
         match (self, later) {
             (Self::Program(from), Self::Program(to)) => Some(to.saturating_duration_since(from)),

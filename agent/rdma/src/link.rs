@@ -2,7 +2,7 @@
 
 use reweave_common::units::Rate;
 
-/// Of all lanes together, from the codes of InfiniBand.
+/// The rate of all lanes together, from the codes of InfiniBand.
 pub fn speed(width: u8, speed: u8) -> Option<Rate> {
     let lanes = match width {
         1 => 1,
@@ -25,7 +25,7 @@ pub fn speed(width: u8, speed: u8) -> Option<Rate> {
     Rate::from_gbps(gbps * f64::from(lanes))
 }
 
-/// From its code; zero where there is none.
+/// The MTU for a code. Zero for an unknown code.
 pub fn mtu_bytes(code: u32) -> u32 {
     match code {
         1..=5 => 128 << code,

@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub const MEETING_VERSION: u16 = 1;
-/// Longer than the report of the longest measurement.
+/// The limit is larger than the report of the longest measurement.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 /// Neither side computes while the other one waits.
 const PEER_TIMEOUT: Duration = Duration::from_secs(10);
-/// More is no measurement of latency any longer.
+/// A measurement of latency needs no more messages than this.
 pub const MAX_MESSAGES: u32 = 1000;
-/// More would be a load.
+/// A measurement with more data would be a load on the network.
 pub const MAX_TEST_BYTES: u64 = 1 << 30;
 
 /// The first line, of the one who answers.
@@ -44,9 +44,9 @@ pub struct Opening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// To send every message back.
+    /// The helper is to send every message back.
     Echo { transport: Transport, count: u32 },
-    /// To let memory be written to.
+    /// The helper is to let its memory be written to.
     Take { bytes: u64 },
 }
 
@@ -160,7 +160,7 @@ fn peek(stream: &TcpStream) -> io::Result<usize> {
 }
 
 impl Line {
-    /// To the helper of a host; it must be willing.
+    /// Connects to the helper of a host, which must allow measurements.
     pub fn call(peer: Ipv4Addr, port: u16) -> Result<Self, MeetingError> {
         let failed = |source| MeetingError::Connect { peer, port, source };
         let stream =
@@ -177,7 +177,7 @@ impl Line {
         }
     }
 
-    /// Of the one who called.
+    /// Accepts the connection of a host that called.
     pub fn over(stream: TcpStream, peer: Ipv4Addr) -> Result<Self, MeetingError> {
         set_options(&stream).map_err(|source| MeetingError::Broken { peer, source })?;
         Ok(Self {
@@ -376,19 +376,19 @@ mod tests {
     #[test]
     fn refusal_carries_its_reason() {
         let refused = Some("this host is not on the allow-list".to_owned());
-        let (_, told) = met(
+        let (_, message) = met(
             &Greeting {
                 version: MEETING_VERSION,
                 refused,
             },
             &[],
         );
-        let told = told.expect("an error").to_string();
+        let message = message.expect("an error").to_string();
         assert_eq!(
-            told,
+            message,
             "127.0.0.1 refuses: this host is not on the allow-list"
         );
-        let (_, told) = met(
+        let (_, message) = met(
             &Greeting {
                 version: 2,
                 refused: None,
@@ -396,8 +396,8 @@ mod tests {
             &[],
         );
         assert!(
-            matches!(told, Some(MeetingError::Version { theirs: 2, .. })),
-            "{told:?}"
+            matches!(message, Some(MeetingError::Version { theirs: 2, .. })),
+            "{message:?}"
         );
     }
 

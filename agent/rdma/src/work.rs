@@ -74,7 +74,7 @@ fn latency(peer: Ipv4Addr, transport: Transport, count: u32) -> Result<RdmaReadi
         .map(|held| held.map(TimeSpan::from_nanos));
     let whole = whole.into_iter().map(|whole| whole.map(TimeSpan::new));
     let both: Vec<_> = whole.zip(held).collect();
-    // Both have clocks of their own, which need not run alike to the last nanosecond.
+    // The two hosts have separate clocks, whose rates differ slightly.
     let network = both
         .iter()
         .filter_map(|&(whole, held)| Some(whole?.saturating_sub(held?)));

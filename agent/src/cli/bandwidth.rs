@@ -43,10 +43,10 @@ pub(super) fn bandwidth(asked: &Arguments) -> Result<(), AgentError> {
         to: asked.port,
     };
     let mut purse = Purse(asked.most_mb * 1_000_000);
-    let (mut told_of, mut last) = (vec![], Ok(()));
+    let (mut results, mut last) = (vec![], Ok(()));
     for flow in flows(&hosts, &ports)? {
         match measure(flow, asked, &mut purse) {
-            Ok(told) => told_of.push(told),
+            Ok(report) => results.push(report),
             // The others may be well.
             Err(error) => {
                 if let Err(before) = std::mem::replace(&mut last, Err(error)) {
@@ -55,8 +55,8 @@ pub(super) fn bandwidth(asked: &Arguments) -> Result<(), AgentError> {
             }
         }
     }
-    if asked.output.form == Form::Json || !told_of.is_empty() {
-        tell(&told_of, asked.output.form);
+    if asked.output.form == Form::Json || !results.is_empty() {
+        tell(&results, asked.output.form);
     }
     Ok(last?)
 }
@@ -74,38 +74,38 @@ impl Purse {
 
 /// Sends trains until there are enough of one length, or no more may be sent.
 fn measure(flow: FlowKey, asked: &Arguments, purse: &mut Purse) -> Result<PathResult, TrainError> {
-    let mut course = TrainSequence::new(asked.packet_bytes, asked.most_packets);
+    let mut sequence = TrainSequence::new(asked.packet_bytes, asked.most_packets);
     let mut sender = TrainSender::open(&flow, rand::random())?;
     let mut sent = Bytes::ZERO;
     // Ever longer trains may come first.
     for _ in 0..asked.trains * 2 {
-        let shape = course.shape();
+        let shape = sequence.shape();
         let frame = u64::from(shape.bytes) + u64::from(FRAME_HEADER_BYTES);
         let bytes = u64::from(shape.packets) * frame;
-        if course.trains() >= asked.trains || !purse.take(bytes) {
+        if sequence.trains() >= asked.trains || !purse.take(bytes) {
             break;
         }
         let began = Instant::now();
-        let crossing = send_when_wanted(&mut sender, &course)?;
+        let crossing = send_when_wanted(&mut sender, &sequence)?;
         sent += Bytes::new(bytes);
-        course.handle_verdict(crossing.verdict());
+        sequence.handle_verdict(crossing.verdict());
         thread::sleep((began.elapsed() * REST_FACTOR).max(MIN_REST_TIME));
     }
     Ok(PathResult {
         flow,
-        bandwidth: course.bandwidth(),
-        packets_per_train: course.shape().packets,
+        bandwidth: sequence.bandwidth(),
+        packets_per_train: sequence.shape().packets,
         sent,
     })
 }
 
 fn send_when_wanted(
     sender: &mut TrainSender,
-    course: &TrainSequence,
+    sequence: &TrainSequence,
 ) -> Result<reweave_agent_core::packet_trains::TrainArrivals, TrainError> {
     let mut asked = 0;
     loop {
-        match sender.send(course.shape(), || true) {
+        match sender.send(sequence.shape(), || true) {
             Err(TrainError::Unwilling {
                 refusal: TrainRefusal::Later | TrainRefusal::Busy,
                 ..
@@ -118,10 +118,10 @@ fn send_when_wanted(
     }
 }
 
-fn tell(told: &[PathResult], form: Form) {
+fn tell(path_result: &[PathResult], form: Form) {
     if form == Form::Json {
         let mut hosts: BTreeMap<&Ipv4Addr, Vec<&PathResult>> = BTreeMap::new();
-        for it in told {
+        for it in path_result {
             hosts.entry(it.flow.destination.ip()).or_default().push(it);
         }
         let host = |(host, paths)| json!({ "host": host, "paths": paths });
@@ -129,7 +129,7 @@ fn tell(told: &[PathResult], form: Form) {
         out::line(json!({ "hosts": hosts }));
         return;
     }
-    let rows: Vec<_> = told.iter().map(row).collect();
+    let rows: Vec<_> = path_result.iter().map(row).collect();
     let headings = [
         "host",
         "from port",
@@ -142,9 +142,9 @@ fn tell(told: &[PathResult], form: Form) {
     table::print(headings, &rows);
 }
 
-fn row(told: &PathResult) -> [String; 7] {
+fn row(path_result: &PathResult) -> [String; 7] {
     let dash = || "-".to_owned();
-    let (bandwidth, bounds, trains) = match told.bandwidth {
+    let (bandwidth, bounds, trains) = match path_result.bandwidth {
         Bandwidth::Known {
             rate,
             least,
@@ -159,17 +159,17 @@ fn row(told: &PathResult) -> [String; 7] {
         Bandwidth::Unknown { why, trains } => (format!("unknown: {why}"), dash(), trains),
     };
     [
-        told.flow.destination.ip().to_string(),
-        told.flow.source.port().to_string(),
+        path_result.flow.destination.ip().to_string(),
+        path_result.flow.source.port().to_string(),
         bandwidth,
         bounds,
         trains.to_string(),
-        told.packets_per_train.to_string(),
-        format!("{:.1} MB", told.sent.count() as f64 / 1e6),
+        path_result.packets_per_train.to_string(),
+        format!("{:.1} MB", path_result.sent.count() as f64 / 1e6),
     ]
 }
 
-/// With enough figures to tell rates apart.
+/// Formats a rate with enough digits to distinguish it from others.
 fn fine(rate: Rate) -> String {
     match rate.bits_per_s() {
         0..1_000_000_000 => format!("{:.2} Mb/s", rate.mbps()),

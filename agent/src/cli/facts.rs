@@ -36,7 +36,7 @@ pub(super) fn facts(asked: &Arguments) -> Result<(), AgentError> {
         Some(root) => recorded(&Tree::new(root)),
         None => live()?,
     };
-    tell_lacks(&facts.off);
+    print_lacks(&facts.off);
     match asked.output.form {
         Form::Json => out::line(serde_json::json!(facts)),
         Form::Table => tell(&facts),
@@ -95,8 +95,8 @@ fn tell(facts: &Facts) {
         ];
         table::print(headings, &rows);
     }
-    rdma::tell_ports(&facts.rdma);
-    tell_neighbours(&facts.neighbours);
+    rdma::print_ports(&facts.rdma);
+    print_neighbours(&facts.neighbours);
     if let Some(machine) = &facts.machine {
         out::line("");
         let headings = ["processors", "busy", "memory", "available", "numa nodes"];
@@ -104,7 +104,7 @@ fn tell(facts: &Facts) {
     }
 }
 
-fn tell_neighbours(neighbours: &[Neighbour]) {
+fn print_neighbours(neighbours: &[Neighbour]) {
     let rows: Vec<_> = neighbours
         .iter()
         .map(|it| {
@@ -123,7 +123,7 @@ fn tell_neighbours(neighbours: &[Neighbour]) {
 }
 
 /// In words, for they are advice.
-fn tell_lacks(lacks: &[Lack]) {
+fn print_lacks(lacks: &[Lack]) {
     for lack in lacks {
         out::tell(format_args!(
             "off: {}: {}; {}",

@@ -54,7 +54,7 @@ fn respond(hosts: &[Ipv4Addr], port: u16, interrupt: &Interrupt) -> Result<(), A
     while !interrupt.is_raised() {
         engine.turn(POLL_INTERVAL)?;
     }
-    tell_strays(engine.strays().answering);
+    print_strays(engine.strays().answering);
     Ok(())
 }
 
@@ -96,7 +96,9 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
         host.merge(tally);
     }
     if form == Form::Json {
-        let hosts = hosts.iter().map(|(&host, all)| told(tallies, host, all));
+        let hosts = hosts
+            .iter()
+            .map(|(&host, all)| tally_json(tallies, host, all));
         let hosts: Vec<_> = hosts.collect();
         out::line(json!({ "hosts": hosts, "strays": strays }));
         return;
@@ -130,13 +132,13 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
         ));
     }
     for (&host, tally) in &hosts {
-        tell_astray(host, tally);
+        print_astray(host, tally);
     }
-    tell_strays(strays);
+    print_strays(strays);
 }
 
 /// What the table has no column for, since it should never be.
-fn tell_astray(host: Ipv4Addr, tally: &ProbeTally) {
+fn print_astray(host: Ipv4Addr, tally: &ProbeTally) {
     let (unsent, large) = (tally.unsent, tally.large);
     if unsent.count() > 0 {
         out::tell(format_args!(
@@ -164,7 +166,7 @@ fn tell_astray(host: Ipv4Addr, tally: &ProbeTally) {
 }
 
 /// A host with all its paths, by the source ports that lead over them.
-fn told(tallies: &Tallies, host: Ipv4Addr, all: &ProbeTally) -> Value {
+fn tally_json(tallies: &Tallies, host: Ipv4Addr, all: &ProbeTally) -> Value {
     let own = tallies
         .iter()
         .filter(|(flow, _)| *flow.destination.ip() == host);
@@ -214,7 +216,7 @@ fn lost_where(it: &Summary) -> String {
     }
 }
 
-fn tell_strays(strays: Strays) {
+fn print_strays(strays: Strays) {
     let Strays {
         malformed,
         foreign,

@@ -70,7 +70,7 @@ fn facts(output: Output) -> Result<(), AgentError> {
     };
     match output.form {
         Form::Json => out::line(json!(facts)),
-        Form::Table => tell_facts(&facts),
+        Form::Table => print_facts(&facts),
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ fn health(mut counts: Vec<Counts>) -> Vec<Health> {
 }
 
 /// A line apart from what stands before; nothing of none.
-pub(super) fn tell_ports(ports: &[RdmaPort]) {
+pub(super) fn print_ports(ports: &[RdmaPort]) {
     let rows: Vec<_> = ports.iter().map(port_row).collect();
     if !rows.is_empty() {
         out::line("");
@@ -89,7 +89,7 @@ pub(super) fn tell_ports(ports: &[RdmaPort]) {
     }
 }
 
-fn tell_facts(facts: &Facts) {
+fn print_facts(facts: &Facts) {
     let rows: Vec<_> = facts.ports.iter().map(port_row).collect();
     table::print(PORT_COLUMNS, &rows);
     let rows: Vec<_> = facts.traffic.iter().map(traffic_row).collect();

@@ -120,7 +120,7 @@ impl Hand {
         let words = self.switch.words_to(desired)?;
         let difference = Difference::between(&self.read()?, desired);
         if self.form == Form::Json {
-            out::line(json!({ "difference": difference, "told": words }));
+            out::line(json!({ "difference": difference, "commands": words }));
         } else {
             out::print(&difference);
             words.iter().for_each(out::line);

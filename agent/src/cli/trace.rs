@@ -55,17 +55,17 @@ fn one_way(tracing: &mut Tracing, flow: FlowKey, asked: &Trace) -> Result<(), Ag
     let end = Instant::now() + asked.over_ms;
     tracing.watch(&[flow]);
     tracing.confirm(&flow);
-    let mut told = None;
+    let mut traced_path = None;
     loop {
-        let path = tracing.next_path(told.as_ref().map(|_| end))?;
+        let path = tracing.next_path(traced_path.as_ref().map(|_| end))?;
         let Some(path) = path else {
             return Ok(());
         };
-        let is_new = |told: &TracedPath| told.routers != path.routers;
-        if told.as_ref().is_none_or(is_new) {
-            tell_path(&path, tracing.said, asked.output.form);
+        let is_new = |traced_path: &TracedPath| traced_path.routers != path.routers;
+        if traced_path.as_ref().is_none_or(is_new) {
+            print_path(&path, tracing.said, asked.output.form);
         }
-        told = Some(path);
+        traced_path = Some(path);
         if Instant::now() >= end {
             return Ok(());
         }
@@ -96,7 +96,7 @@ fn all_ways(tracing: &mut Tracing, like: FlowKey, form: Form) -> Result<(), Agen
             }
         }
     }
-    tell_spread(&spread, form);
+    print_spread(&spread, form);
     Ok(())
 }
 
@@ -209,7 +209,7 @@ impl Tracing {
     }
 }
 
-fn tell_path(path: &TracedPath, said: Option<Routers>, form: Form) {
+fn print_path(path: &TracedPath, said: Option<Routers>, form: Form) {
     if form == Form::Json {
         let TracedPath {
             flow,
@@ -227,11 +227,11 @@ fn tell_path(path: &TracedPath, said: Option<Routers>, form: Form) {
         .map(|(hop, router)| [hop.to_string(), or_dash(*router)])
         .collect();
     table::print(["hop", "router"], &rows);
-    tell_receiver(path.confirmed, said);
+    print_receiver(path.confirmed, said);
 }
 
 /// Words beside the data: what is confirmed, and what is known of the way back.
-fn tell_receiver(confirmed: bool, said: Option<Routers>) {
+fn print_receiver(confirmed: bool, said: Option<Routers>) {
     match said {
         None => out::tell(
             "not confirmed: no agent answers at the receiver; the distance is from its ICMP echo",
@@ -254,16 +254,16 @@ fn tell_receiver(confirmed: bool, said: Option<Routers>) {
     }
 }
 
-fn tell_spread(spread: &MultipathTrace, form: Form) {
+fn print_spread(spread: &MultipathTrace, form: Form) {
     let forks = spread.forks();
     let silent = spread.silent_hops();
     if form == Form::Json {
-        let told = json!({
+        let object = json!({
             "forks": forks,
             "silent_hops": silent,
             "flows": spread.flows(),
         });
-        out::line(format_args!("{told}"));
+        out::line(format_args!("{object}"));
         return;
     }
     let rows: Vec<_> = forks

@@ -53,7 +53,7 @@ pub(super) fn traffic(asked: &Arguments) -> Result<(), AgentError> {
     let mut eye = Eye::open(asked.source.into())?;
     let mut before = eye.read()?;
     let mut began = clock::now();
-    tell_refused(eye.reader.refused());
+    print_refused(eye.reader.refused());
     loop {
         let read = eye.read_after(asked.watched.over_ms)?;
         let now = clock::now();
@@ -203,7 +203,7 @@ fn flows(before: &TrafficRead, now: &TrafficRead) -> Vec<SeenFlow> {
     flows
 }
 
-fn tell_refused(refused: &[Refusal]) {
+fn print_refused(refused: &[Refusal]) {
     for refusal in refused {
         out::tell(format_args!(
             "not counted by {}: {}",

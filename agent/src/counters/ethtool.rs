@@ -58,7 +58,7 @@ impl Ethtool {
         })
     }
 
-    /// What every host has cannot tell much, but whether it may be asked.
+    /// Asks for the counters of the loopback interface, only to learn whether the kernel may be asked.
     pub(super) fn may_ask(&self) -> Result<(), EthtoolError> {
         let asked = self.ask("lo", &mut set_of_counters());
         let refused = asked
@@ -210,7 +210,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
 }
 
-/// From the bits of what is active; where a link has several, the strongest.
+/// Reads the bits of the active FEC modes. Where a link has several, the strongest counts.
 fn fec(active: u32) -> Option<Fec> {
     const FEC_BITS: [(u32, Fec); 4] = [
         (1 << 5, Fec::LowLatencyReedSolomon),

@@ -58,7 +58,7 @@ impl MachineReader {
         })
     }
 
-    /// Of those interfaces whose drivers tell.
+    /// Covers the interfaces whose drivers report it.
     fn priorities(&mut self) -> Vec<Priorities> {
         let Some(kernel) = &mut self.kernel else {
             return Vec::new();

@@ -63,7 +63,7 @@ pub struct CounterReader {
 }
 
 impl CounterReader {
-    /// Of the machine and network namespace this runs in.
+    /// Opens the counters of the machine and network namespace in which this runs.
     pub fn open() -> Result<Self, EthtoolError> {
         Ok(Self {
             tree: Tree::new(Path::new("/")),
@@ -71,7 +71,7 @@ impl CounterReader {
         })
     }
 
-    /// Of a copy of some machine's files.
+    /// Reads the counters from a copy of a machine's files.
     pub fn recorded(root: &Path) -> Self {
         Self {
             tree: Tree::new(root),

@@ -36,7 +36,7 @@ pub(super) fn traffic(tree: &Tree) -> Vec<PortTraffic> {
         .collect()
 }
 
-/// Both ways over an interface, past the kernel.
+/// The bytes in both directions over an interface that bypass the kernel.
 pub(crate) fn carried_over(tree: &Tree, interface: &str) -> Bytes {
     let device = device_of(tree, interface);
     let ports = all(tree).into_iter();

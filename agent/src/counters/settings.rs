@@ -17,8 +17,8 @@ const RDMA_DEVICES_PATH: &str = "sys/class/infiniband";
 /// Where the traffic class of rdma_cm's connections is set.
 const RDMA_CM_PATH: &str = "sys/kernel/config/rdma_cm";
 
-/// `told` is what drivers report of priorities, interface by interface.
-pub(super) fn read(tree: &Tree, told: &[Priorities]) -> Vec<Setting> {
+/// `priorities` is what drivers report of priorities, interface by interface.
+pub(super) fn read(tree: &Tree, report: &[Priorities]) -> Vec<Setting> {
     let one = |path: String| tree.text(&path).into_iter().collect();
     let settings = [
         ("TCP ECN", one(format!("{TCP_SYSCTL_PATH}/tcp_ecn"))),
@@ -28,8 +28,8 @@ pub(super) fn read(tree: &Tree, told: &[Priorities]) -> Vec<Setting> {
         ),
         ("ECN of RoCE receivers", priorities(tree, "roce_np")),
         ("ECN of RoCE senders", priorities(tree, "roce_rp")),
-        ("PFC by priority", paused(told)),
-        ("priorities of DSCPs", of_dscps(told)),
+        ("PFC by priority", paused(report)),
+        ("priorities of DSCPs", of_dscps(report)),
         ("RoCE traffic class", traffic_classes(tree)),
         ("RoCE type of service", of_ports(tree, type_of_service)),
         ("GID index of RoCE v2", of_ports(tree, gid_index)),
@@ -57,17 +57,17 @@ fn priorities(tree: &Tree, role: &str) -> Vec<String> {
 }
 
 /// The same digits for those that are paused by themselves.
-fn paused(told: &[Priorities]) -> Vec<String> {
-    let paused = told.iter().filter_map(|it| it.paused);
+fn paused(priorities: &[Priorities]) -> Vec<String> {
+    let paused = priorities.iter().filter_map(|it| it.paused);
     let digits = |paused: [bool; 8]| paused.map(|it| if it { '1' } else { '0' });
     paused.map(|it| digits(it).into_iter().collect()).collect()
 }
 
-fn of_dscps(told: &[Priorities]) -> Vec<String> {
-    let told = told.iter().filter(|it| !it.of_dscps.is_empty());
+fn of_dscps(priorities: &[Priorities]) -> Vec<String> {
+    let priorities = priorities.iter().filter(|it| !it.of_dscps.is_empty());
     let pair = |(dscp, priority): &(u16, u8)| format!("{dscp}:{priority}");
     let pairs = |it: &Priorities| it.of_dscps.iter().map(pair).collect::<Vec<_>>().join(" ");
-    told.map(pairs).collect()
+    priorities.map(pairs).collect()
 }
 
 fn traffic_classes(tree: &Tree) -> Vec<String> {

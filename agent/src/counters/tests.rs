@@ -370,7 +370,7 @@ fn absent_setting_files_give_none() {
 fn priorities_merge_differing_ports() {
     let root = machine(&[]);
     let pause = |only: usize| Some(std::array::from_fn(|priority| priority == only));
-    let told = [
+    let values = [
         Priorities {
             paused: pause(3),
             of_dscps: vec![(26, 3), (48, 6)],
@@ -381,7 +381,7 @@ fn priorities_merge_differing_ports() {
             ..Priorities::default()
         },
     ];
-    let settings = settings::read(&Tree::new(root.path()), &told);
+    let settings = settings::read(&Tree::new(root.path()), &values);
     let settings: Vec<_> = settings
         .iter()
         .map(|it| [&it.name[..], &it.value])

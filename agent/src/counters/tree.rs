@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use reweave_agent_core::counters::texts;
 
-/// Longer than any file of facts or counters; what is longer is none.
+/// The limit is larger than any file of facts or counters. A longer file is ignored.
 const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 #[derive(Debug, Clone)]

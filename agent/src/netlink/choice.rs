@@ -12,16 +12,16 @@ use super::{NetlinkError, RouteSocket};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaves {
-    /// There is one way for all that goes there.
+    /// All packets there have the same path.
     Anyhow,
-    /// Over this interface, of several.
+    /// Over this one of several interfaces.
     Over(u32),
-    /// By one of several next hops; which one is unknown.
+    /// Over one of several next hops, and it is unknown which.
     Unknown,
 }
 
 impl RouteSocket {
-    /// Where packets of this flow leave the host.
+    /// The interface by which packets of this flow leave the host.
     pub fn leaves(&mut self, flow: &FlowKey, hashing: &OwnHashing) -> Result<Leaves, NetlinkError> {
         let Some(route) = self.route_of(flow, RouteFlags::FibMatch)? else {
             return Ok(Leaves::Anyhow);
@@ -34,10 +34,10 @@ impl RouteSocket {
         }
         let chosen = self.route_of(flow, RouteFlags::empty())?;
         let chosen = chosen.and_then(|it| out_interface(&it.attributes));
-        // A question for one interface alone takes the first next hop over it.
+        // A request for a single interface would return the first next hop over it.
         let is_over = |index: &u32| ways.iter().filter(|way| way.interface == *index).count() == 1;
-        let told = chosen.filter(|index| hashing.is_told() && is_over(index));
-        Ok(told.map_or(Leaves::Unknown, Leaves::Over))
+        let chosen_link = chosen.filter(|index| hashing.is_reported() && is_over(index));
+        Ok(chosen_link.map_or(Leaves::Unknown, Leaves::Over))
     }
 
     fn route_of(
@@ -70,7 +70,7 @@ fn question(flow: &FlowKey, flags: RouteFlags) -> RouteMessage {
     message
 }
 
-/// As IP headers have it.
+/// The protocol number in IP headers.
 fn number(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Tcp => 6,
@@ -78,11 +78,11 @@ fn number(protocol: Protocol) -> u8 {
     }
 }
 
-/// How the kernel of this network namespace chooses among ways for what it sends itself. When it hashes fields that a
-/// user has chosen, it does so for what it is asked as for what it forwards: twice, and not as for what it sends.
+/// How the kernel of this network namespace selects a path for its own packets. With a custom hash policy, its answers
+/// to queries are those for forwarded packets, which differ from its own.
 #[derive(Debug)]
 pub struct OwnHashing {
-    /// None where kernels know but one way of choosing.
+    /// None if the kernel has only one policy.
     policy: Option<File>,
 }
 
@@ -96,8 +96,8 @@ impl OwnHashing {
         }
     }
 
-    /// Whether its answer is what it does.
-    fn is_told(&self) -> bool {
+    /// Whether the kernel's answer matches what it does.
+    fn is_reported(&self) -> bool {
         let mut policy = [0];
         let read = self.policy.as_ref().map(|it| it.read_at(&mut policy, 0));
         !matches!(read, Some(Err(_))) && policy != [CUSTOM_FIELDS_POLICY]

@@ -13,7 +13,7 @@ use super::{NetlinkError, RouteSocket};
 const RTM_GETDCB: u16 = 78;
 /// Family, command, and two bytes of nothing.
 const HEADER_BYTES: usize = 4;
-/// As of IEEE 802.1Qaz.
+/// The commands of IEEE 802.1Qaz.
 const DCB_CMD_IEEE_GET: u8 = 21;
 const IEEE_8021QAZ_APP_SEL_DSCP: u8 = 5;
 
@@ -28,9 +28,9 @@ mod attribute {
 /// A driver's report about priorities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Priorities {
-    /// By priority; none where the driver knows of no such thing.
+    /// Whether each priority is paused. None where the driver does not support it.
     pub(crate) paused: Option<[bool; 8]>,
-    /// Of packets with a DSCP, in the order of these.
+    /// The priorities of packets by DSCP, in the order of the DSCPs.
     pub(crate) of_dscps: Vec<(u16, u8)>,
 }
 
@@ -40,13 +40,13 @@ struct Question {
 }
 
 impl RouteSocket {
-    /// Of an interface by its name.
+    /// Reads the priorities of the interface with this name.
     pub(crate) fn priorities(&mut self, interface: &str) -> Result<Priorities, NetlinkError> {
         let interface = interface.to_owned();
-        let told = self
+        let report = self
             .socket
             .ask("list PFC priorities", &Question { interface })?;
-        Ok(told.into_iter().next().unwrap_or_default())
+        Ok(report.into_iter().next().unwrap_or_default())
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
         bytes
     }
 
-    /// As the kernel lays out what a driver reported: the name, what is negotiated, and who negotiates.
+    /// A driver's report in the kernel's layout: the name, the negotiated settings, and the negotiating side.
     fn answer(inner: &[Vec<u8>]) -> Vec<u8> {
         let header = [0, DCB_CMD_IEEE_GET, 0, 0].to_vec();
         let name = attribute(attribute::INTERFACE, b"eth0\0");
@@ -136,7 +136,7 @@ mod tests {
         [header, name, ieee, dcbx].concat()
     }
 
-    /// Of eight classes, this many bytes for each table.
+    /// The ETS settings: each table has one byte for each of eight classes.
     fn ets() -> Vec<u8> {
         attribute(1, &[8; 59])
     }
@@ -162,10 +162,10 @@ mod tests {
         let of_ethertype = application(1, 3, 0x8915);
         let table = [application(5, 6, 48), of_ethertype, application(5, 3, 26)].concat();
         let table = attribute(attribute::APPLICATIONS, &table);
-        let told = read(&answer(&[ets(), pfc(0b0000_1000), table])).unwrap();
+        let result = read(&answer(&[ets(), pfc(0b0000_1000), table])).unwrap();
         let paused = [false, false, false, true, false, false, false, false];
-        assert_eq!(told.paused, Some(paused));
-        assert_eq!(told.of_dscps, [(26, 3), (48, 6)]);
+        assert_eq!(result.paused, Some(paused));
+        assert_eq!(result.of_dscps, [(26, 3), (48, 6)]);
         assert_eq!(read(&answer(&[])).unwrap(), Priorities::default());
     }
 

@@ -69,7 +69,7 @@ impl NetlinkError {
 }
 
 impl KernelError {
-    /// Of what was listed, if the kernel got to its end.
+    /// The error of a list, if the kernel got to its end.
     pub(super) fn of_list(done: &DoneMessage) -> Option<Self> {
         let refused = Self {
             errno: Errno::from_raw(done.code.saturating_abs()),
@@ -87,7 +87,7 @@ impl KernelError {
     }
 }
 
-/// Behind the header of the message it answers, the kernel may tell why, as text.
+/// Behind the header of the message it answers, the kernel may give the reason as text.
 fn reason(answer: &[u8]) -> Option<String> {
     const HEADER_BYTES: usize = 16;
     reason_in(answer.get(HEADER_BYTES..)?)

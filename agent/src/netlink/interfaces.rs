@@ -51,7 +51,7 @@ impl RouteSocket {
         Ok(by_index(listed.iter().filter_map(address)))
     }
 
-    /// Of all tables but the private ones of pins.
+    /// The gateways of all tables but the private ones of pins.
     fn gateways(&mut self) -> Result<ByIndex, NetlinkError> {
         let mut request = RouteMessage::default();
         request.header.address_family = AddressFamily::Inet;

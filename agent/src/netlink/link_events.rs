@@ -12,25 +12,25 @@ use super::error::NetlinkError;
 use super::links::{Link, link};
 use super::socket::{BUFFER_BYTES, listed};
 
-/// What the kernel calls those who want to hear of interfaces.
+/// `RTMGRP_LINK` multicast group.
 const RTMGRP_LINK: u32 = 1;
-/// A host where interfaces come and go all the time has other work too: all of them are in the next sample.
+/// The limit of events per turn; all interfaces are in the next sample anyway.
 const MAX_MESSAGES_PER_TURN: usize = 64;
 
 pub struct LinkEvents {
     socket: Socket,
     buffer: Vec<u8>,
-    /// Events were lost for lack of room, and this was not reported yet.
+    /// Events were lost, and this was not reported yet.
     missed: bool,
 }
 
 /// The received events.
 pub struct LinkEventBatch {
-    /// Interfaces with an event since the last time, as they were then.
+    /// Interfaces with an event since the last call, in their state then.
     pub links: Vec<Link>,
     /// Whether there is nothing more for now.
     pub is_all: bool,
-    /// Whether there was more than there was room for: only who reads all interfaces from now on knows how they are.
+    /// Whether events were lost: then all interfaces must be read.
     pub missed: bool,
 }
 
@@ -50,13 +50,13 @@ impl LinkEvents {
         })
     }
 
-    /// Readable when there is something to [`poll`](Self::poll).
+    /// Readable when [`poll`](Self::poll) should be called.
     pub fn heard(&self) -> io::Result<OwnedFd> {
         self.socket.as_fd().try_clone_to_owned()
     }
 
-    /// That something was missed is said with the last of what waits: until all of that has been read, the kernel
-    /// drops more, and does not say so again.
+    /// Lost events are reported with the last waiting ones: until those are read, the kernel drops more without a
+    /// notice.
     pub fn poll(&mut self) -> LinkEventBatch {
         let mut links = Vec::new();
         for _ in 0..MAX_MESSAGES_PER_TURN {
@@ -73,7 +73,7 @@ impl LinkEvents {
                         missed: mem::take(&mut self.missed),
                     };
                 }
-                // Most likely that there was no room for more; for any error, something may be lost.
+                // Most likely the buffer was full; after any error, something may be lost.
                 Err(_) => self.missed = true,
             }
         }

@@ -14,10 +14,10 @@ use super::{NetlinkError, RouteSocket};
 pub struct Link {
     pub index: u32,
     pub loopback: bool,
-    /// Whether it is but a view of others: a bond, a bridge, a VLAN.
+    /// Whether it only stacks on others: a bond, a bridge, a VLAN.
     pub stacked: bool,
     pub mtu_bytes: Option<u32>,
-    /// None where it is no Ethernet.
+    /// None if it is not Ethernet.
     pub hardware: Option<Mac>,
     pub count: LinkCount,
 }
@@ -29,7 +29,7 @@ impl RouteSocket {
         Ok(listed.iter().filter_map(link).collect())
     }
 
-    /// From now on an interface bears this address, and keeps all others it has.
+    /// Sets an interface's hardware address; all its IP addresses stay.
     pub fn give_hardware_address(&mut self, index: u32, mac: Mac) -> Result<(), NetlinkError> {
         let mut wanted = LinkMessage::default();
         wanted.header.index = index;
@@ -90,8 +90,8 @@ fn is_stacked(attributes: &[LinkAttribute]) -> bool {
     })
 }
 
-/// The light is there before the kernel lets the queue behind it go, and swallows what is sent
-/// meanwhile without a word: an interface that is running has both.
+/// The carrier comes before the kernel starts the transmit queue, and packets sent in between are lost silently: an
+/// interface that is running has both.
 const CARRIER_FLAGS: LinkFlags = LinkFlags::Up
     .union(LinkFlags::LowerUp)
     .union(LinkFlags::Running);

@@ -11,13 +11,13 @@ use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePor
 use netlink_packet_route::{AddressFamily, IpProtocol};
 use reweave_common::flow::{FlowKey, Protocol};
 
-/// Marks rules and routes as ours. Routing daemons clear away what bears their own numbers, FRR's
-/// being 186 to 198, and so do we.
+/// Marks our rules and routes. Routing daemons remove routes with their own numbers, FRR those from 186 to 198, and so
+/// does the agent.
 pub(super) const PROTOCOL_NUMBER: u8 = 213;
 const RULE_PROTOCOL: RouteProtocol = RouteProtocol::Other(PROTOCOL_NUMBER);
-/// What FRR was configured to have bears this one.
+/// The protocol of FRR's static routes.
 const FRR_STATIC_PROTOCOL: RouteProtocol = RouteProtocol::Other(196);
-/// Before the main table (32766), after what administrators usually put first.
+/// Before the main table (32766), and after the usual rules of administrators.
 const PINS_PRIORITY: u32 = 21_300;
 /// One table for each next hop in use.
 pub(super) const PIN_TABLES: RangeInclusive<u32> = 21_300..=22_299;
@@ -72,7 +72,7 @@ pub(super) fn is_our_rule(rule: &RuleMessage) -> bool {
         .contains(&RuleAttribute::Protocol(RULE_PROTOCOL))
 }
 
-/// The flow and table of a rule that is exactly one that [`rule`] makes.
+/// The flow and the table of a rule that [`rule`] could have made.
 pub(super) fn pinned(message: &RuleMessage) -> Option<(FlowKey, u32)> {
     let mut protocol = None;
     let (mut addresses, mut ports) = ([None; 2], [None; 2]);
@@ -99,7 +99,7 @@ pub(super) fn pinned(message: &RuleMessage) -> Option<(FlowKey, u32)> {
     exact.then_some((flow, table?))
 }
 
-/// Where a rule leads, for any match.
+/// The table of a rule, whatever it matches.
 pub(super) fn table_of(rule: &RuleMessage) -> Option<u32> {
     rule.attributes
         .iter()
@@ -109,13 +109,13 @@ pub(super) fn table_of(rule: &RuleMessage) -> Option<u32> {
         })
 }
 
-/// Whether `held` says all that `made` does, and selects by nothing more.
+/// Whether `held` has everything of `made`, and no further selector.
 fn is_made_like(held: &RuleMessage, made: &RuleMessage) -> bool {
     let header = |message: &RuleMessage| {
         let header = &message.header;
         (header.src_len, header.dst_len, header.tos, header.action)
     };
-    // What kernels add that selects nothing, or that is too new to be known here.
+    // Attributes that kernels add and that select nothing, or that are unknown here.
     let neutral = |attribute: &RuleAttribute| match attribute {
         RuleAttribute::SuppressPrefixLen(u32::MAX) | RuleAttribute::Other(_) => true,
         other => made.attributes.contains(other),
@@ -150,7 +150,7 @@ pub(super) fn is_ours(route: &RouteMessage) -> bool {
     route.header.protocol == RULE_PROTOCOL
 }
 
-/// The private table a route makes up, and where it leads.
+/// The private table of a route, and its next hop.
 pub(super) fn private(route: &RouteMessage) -> Option<(u32, NextHop)> {
     let header = &route.header;
     let whole = header.destination_prefix_length == 0 && header.kind == RouteType::Unicast;
@@ -186,7 +186,7 @@ pub(super) fn out_interface(attributes: &[RouteAttribute]) -> Option<u32> {
     })
 }
 
-/// Leads to the table of routes, for any packet.
+/// The rule to the table of routes, for all packets.
 pub(super) fn routes_rule() -> RuleMessage {
     let mut message = RuleMessage::default();
     message.header.family = AddressFamily::Inet;
@@ -203,14 +203,14 @@ pub(super) fn is_routes_rule(rule: &RuleMessage) -> bool {
     is_our_rule(rule) && is_made_like(rule, &routes_rule())
 }
 
-/// A route by a group of next hops.
+/// A route with a group of next hops.
 pub(super) fn route_by(destination: Ipv4Addr, group: u32) -> RouteMessage {
     let mut message = route_to(destination);
     message.attributes.push(RouteAttribute::NhId(group));
     message
 }
 
-/// Enough of it to take it away.
+/// The fields that identify the route for its removal.
 pub(super) fn route_to(destination: Ipv4Addr) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header = RouteHeader {
@@ -228,20 +228,21 @@ pub(super) fn route_to(destination: Ipv4Addr) -> RouteMessage {
     message
 }
 
-/// The single host that a route leads to, over any next hops.
+/// The host that a route leads to, over any next hops.
 pub(super) fn host(route: &RouteMessage) -> Option<Ipv4Addr> {
     let to_host = route.header.destination_prefix_length == 32;
     destination(route).filter(|_| to_host)
 }
 
-/// The group of a route that is exactly one that [`route_by`] makes.
+/// The group of a route that [`route_by`] could have made.
 pub(super) fn group(route: &RouteMessage) -> Option<u32> {
     let is_unicast = route.header.kind == RouteType::Unicast;
     let exact = is_ours(route) && is_unicast && host(route).is_some();
     nexthop_id(route).filter(|_| exact && table(route) == Some(ROUTES_TABLE))
 }
 
-/// What was listed, as it can be asked for: beside a group the kernel lists its ways too, and takes but one of both.
+/// A listed route in the form of a request: beside a group, the kernel also lists its next hops, and accepts only one
+/// of both.
 pub(super) fn as_asked(mut route: RouteMessage) -> RouteMessage {
     if nexthop_id(&route).is_some() {
         let says_ways = |it: &RouteAttribute| {
@@ -255,7 +256,7 @@ pub(super) fn as_asked(mut route: RouteMessage) -> RouteMessage {
     route
 }
 
-/// Asks for all of the table that ours lie in; older kernels answer with all routes.
+/// Lists our table; older kernels return all routes.
 pub(super) fn all_in_our_table() -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = AddressFamily::Inet;
@@ -263,12 +264,12 @@ pub(super) fn all_in_our_table() -> RouteMessage {
     message
 }
 
-/// Asks for the routes that [`is_ours`]; older kernels answer with all routes.
+/// Lists the routes that [`is_ours`]; older kernels return all routes.
 pub(super) fn all_our_routes() -> RouteMessage {
     all_routes_of(RULE_PROTOCOL)
 }
 
-/// Asks for the routes that FRR was configured to have.
+/// Lists FRR's static routes.
 pub(super) fn all_static_routes() -> RouteMessage {
     all_routes_of(FRR_STATIC_PROTOCOL)
 }
@@ -280,7 +281,7 @@ fn all_routes_of(protocol: RouteProtocol) -> RouteMessage {
     message
 }
 
-/// The host of one of those in the main table, and by what it leads there.
+/// The host of a static route in the main table, and its next hops.
 pub(super) fn static_to_host(route: &RouteMessage) -> Option<(Ipv4Addr, By)> {
     let header = &route.header;
     let to_host = header.destination_prefix_length == 32 && header.kind == RouteType::Unicast;
@@ -301,7 +302,7 @@ pub(super) enum By {
     Hops(Vec<KernelNextHop>),
 }
 
-/// Without a gateway, to the node at the other end of the link.
+/// Without a gateway, the node at the other end of the link.
 #[derive(Debug, Clone)]
 pub(super) struct KernelNextHop {
     pub(super) interface: u32,

@@ -13,10 +13,10 @@ const HEADER_BYTES: usize = 8;
 const AF_INET: u8 = 2;
 /// The gateway is on the link, independent of the interface's addresses.
 const RTNH_F_ONLINK: u32 = 4;
-/// This many numbers of a group's buckets go from flow to flow that weights up to 255 are kept.
+/// With this many buckets, weights up to 255 are accurate.
 const BUCKETS: u16 = 256;
-/// How long a bucket has to be idle before it moves to a next hop that came, in the kernel's
-/// hundredths of a second, and after how long it moves anyway.
+/// How long a bucket must be idle before it moves to a new next hop, in hundredths of a second, and after how long it
+/// moves anyway.
 const IDLE_TIMER_CS: u32 = 1;
 const UNBALANCED_TIMER_CS: u32 = 100;
 
@@ -32,7 +32,7 @@ mod attribute {
     pub(super) const UNBALANCED_TIMER: u16 = 3;
 }
 
-/// One object, as it is asked for or listed.
+/// A next hop object, as requested or listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Nexthop {
     kind: NexthopKind,
@@ -51,20 +51,20 @@ enum NexthopKind {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Leads {
-    /// Elsewhere, in a way that is none of ours.
+    /// Something that the agent does not make.
     #[default]
     Elsewhere,
     To {
         interface: u32,
         gateway: Ipv4Addr,
     },
-    /// To the node at the other end; none of ours does.
+    /// Over a link without a gateway, which the agent does not make.
     Over {
         interface: u32,
     },
     Group {
         members: Vec<Member>,
-        /// Flows that are under way stay with a member that stays.
+        /// Existing flows keep their next hop while it stays in the group.
         resilient: bool,
     },
 }
@@ -132,7 +132,7 @@ impl Nexthop {
     }
 }
 
-/// A weight is counted from 0 there.
+/// Here, weights are counted from 0.
 fn entry(member: &Member) -> [u8; 8] {
     let [a, b, c, d] = member.id.to_ne_bytes();
     let weight = u8::try_from(member.weight.saturating_sub(1)).unwrap_or(u8::MAX);

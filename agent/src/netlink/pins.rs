@@ -52,12 +52,12 @@ impl AtKernel for PinError {
     }
 }
 
-/// All that a kernel holds under Reweave's protocol number.
+/// Everything that a kernel holds under Reweave's protocol number.
 #[derive(Debug, Default)]
 pub struct KernelState {
-    /// Rules whose table leads somewhere.
+    /// Rules whose table has a route.
     pins: BTreeMap<PinRule, RuleMessage>,
-    /// Rules that are no pins, or whose table leads nowhere.
+    /// Rules that are no pins, or whose table has no route.
     strays: Vec<RuleMessage>,
     /// The table of each next hop.
     tables: BTreeMap<NextHop, u32>,
@@ -69,14 +69,14 @@ impl KernelState {
         self.pins.keys().cloned().collect()
     }
 
-    /// Whether there is nothing but pins, and no table without one.
+    /// Whether there is nothing but pins, and no unused table.
     pub fn is_tidy(&self) -> bool {
         let pins = self.pins.keys();
         let hops: BTreeSet<_> = pins.map(|pin| (&pin.interface, pin.next_hop)).collect();
         self.strays.is_empty() && hops.len() == self.routes.len()
     }
 
-    /// A route in a table that a stray leads to would bring that to life.
+    /// A route in the table of a stray rule would activate that rule.
     fn taken_tables(&self) -> BTreeSet<u32> {
         let by_routes = self.routes.iter().filter_map(messages::table);
         let by_strays = self.strays.iter().filter_map(messages::table_of);
@@ -90,8 +90,8 @@ impl RouteSocket {
         self.held(&links)
     }
 
-    /// Makes the kernel hold these pins, and nothing else under our protocol number. Where one
-    /// cannot be had, those before it may have been changed already.
+    /// Installs exactly these pins under our protocol number. If one fails, those before it may have been changed
+    /// already.
     pub fn hold(&mut self, desired: &[PinRule]) -> Result<(), PinError> {
         refuse_twice(desired)?;
         again(|| self.try_to_pin(desired))
@@ -112,7 +112,7 @@ impl RouteSocket {
         self.remove_idle_routes()
     }
 
-    /// Whether this user may pin: the kernel asks for the right before it looks for what is to go.
+    /// Whether this user may pin: the kernel checks the permission before it looks for the rule to remove.
     pub fn may_pin(&mut self) -> Result<(), NetlinkError> {
         let nobodys = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 9);
         let flow = FlowKey {
@@ -124,7 +124,7 @@ impl RouteSocket {
         unless(self.socket.change("change rules", rule, 0), Errno::ENOENT)
     }
 
-    /// The pins, by one who has just listed the interfaces.
+    /// The pins, for a caller that has just listed the interfaces.
     pub(crate) fn held(&mut self, links: &[Link]) -> Result<KernelState, NetlinkError> {
         let routes = self.our_routes()?;
         let private = routes.iter().filter_map(messages::private);
@@ -158,7 +158,7 @@ impl RouteSocket {
         Ok(rules.filter(messages::is_our_rule).collect())
     }
 
-    /// Those of pins; the one that makes routes count is none.
+    /// Rules of pins, without the one that activates our routes.
     fn our_rules(&mut self) -> Result<Vec<RuleMessage>, NetlinkError> {
         let mut rules = self.all_our_rules()?;
         rules.retain(|rule| !messages::is_routes_rule(rule));
@@ -199,7 +199,7 @@ impl RouteSocket {
         })
     }
 
-    /// The table that leads where the pin says: the one there is, or a new one.
+    /// The table of the pin's next hop: the existing one, or a new one.
     fn table_to(
         &mut self,
         pin: &PinRule,
@@ -223,7 +223,7 @@ impl RouteSocket {
                     held.tables.insert(next_hop, table);
                     return Ok(table);
                 }
-                // Foreign.
+                // A foreign route.
                 Err(error) if error.errno() == Some(Errno::EEXIST) => {}
                 Err(source) => {
                     let pin = Box::new(pin.clone());
@@ -241,7 +241,7 @@ impl RouteSocket {
         })
     }
 
-    /// Takes away the routes of tables that no rule leads to.
+    /// Removes the routes of tables without a rule.
     fn remove_idle_routes(&mut self) -> Result<(), PinError> {
         let rules = self.our_rules()?;
         let used: BTreeSet<_> = rules
@@ -258,7 +258,7 @@ impl RouteSocket {
         Ok(())
     }
 
-    /// What is gone already counts as removed.
+    /// Something that is already gone counts as removed.
     fn remove(&mut self, request: RouteNetlinkMessage) -> Result<(), PinError> {
         let removed = self.socket.change("remove a rule or route", request, 0);
         let removed = unless(removed, Errno::ENOENT);
@@ -266,14 +266,14 @@ impl RouteSocket {
     }
 }
 
-/// A kernel would take both and follow one.
+/// A kernel would accept both and follow one.
 fn refuse_twice(pins: &[PinRule]) -> Result<(), PinError> {
     let mut seen = BTreeSet::new();
     let twice = pins.iter().find(|pin| !seen.insert(pin.flow));
     twice.map_or(Ok(()), |pin| Err(PinError::PinnedTwice { flow: pin.flow }))
 }
 
-/// The pin a rule makes with its table, if that leads somewhere.
+/// The pin that a rule and its table make, if the table has a route.
 fn pin(rule: &RuleMessage, next_hops: &BTreeMap<u32, NextHop>, links: &[Link]) -> Option<PinRule> {
     let (flow, table) = messages::pinned(rule)?;
     let next_hop = next_hops.get(&table)?;

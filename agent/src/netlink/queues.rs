@@ -8,7 +8,7 @@ use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 use super::{NetlinkError, RouteSocket};
 
 impl RouteSocket {
-    /// By the index of the interface. Only a root is asked: it knows of the drops of all below it.
+    /// The drops by interface index. Only the root queue is read, because it counts the drops of all queues below it.
     pub fn queue_drops(&mut self) -> Result<BTreeMap<u32, u64>, NetlinkError> {
         let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
         let listed = self.socket.dump("list its queues", &request)?;

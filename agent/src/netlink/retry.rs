@@ -4,15 +4,15 @@ use nix::errno::Errno;
 
 use super::NetlinkError;
 
-/// Another program may take a number for a next hop just when it was found free.
+/// Another program may take a next hop's number just when it was found free.
 const MAX_TRIES: usize = 3;
 
-/// What went wrong between the agent and its kernel, if it was that.
+/// The kernel's error, if it was one.
 pub(super) trait AtKernel {
     fn at_kernel(&self) -> Option<&NetlinkError>;
 }
 
-/// Each try has to read the state first: the progress of the one before is unknown.
+/// Each attempt has to read the state first: the progress of the previous one is unknown.
 pub(super) fn again<E: AtKernel>(mut attempt: impl FnMut() -> Result<(), E>) -> Result<(), E> {
     for _ in 1..MAX_TRIES {
         match attempt() {
@@ -23,7 +23,7 @@ pub(super) fn again<E: AtKernel>(mut attempt: impl FnMut() -> Result<(), E>) -> 
     attempt()
 }
 
-/// Found free and taken by another in between, gone in between, or without an answer.
+/// Found free and then taken, gone in between, or without an answer.
 fn may_pass(error: &NetlinkError) -> bool {
     let crossed = matches!(error.errno(), Some(Errno::EEXIST | Errno::ENOENT));
     crossed || error.is_overrun()

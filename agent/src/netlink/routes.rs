@@ -1,8 +1,8 @@
 //! Reads and changes Reweave's routes in a kernel.
 //!
-//! They are in a table of their own, which a rule puts before the main one, and each names a group of next hops.
-//! Everything has Reweave's protocol number. A change never withdraws what stays: new groups and routes replace the
-//! present ones.
+//! They are in a table of their own, which a rule places before the main one, and each names a group of next hops.
+//! Everything has Reweave's protocol number. A change never withdraws a route that stays: new groups and routes
+//! replace the present ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -21,10 +21,10 @@ use super::nexthop::{Leads, Member, Nexthop};
 use super::retry::{AtKernel, again};
 use super::{Link, NetlinkError, RouteSocket, unless};
 
-/// The numbers that next hops and groups bear.
+/// The numbers of our next hops and groups.
 const NEXT_HOP_IDS: std::ops::RangeInclusive<u32> = 213_000_000..=213_099_999;
 const GROUP_IDS: std::ops::RangeInclusive<u32> = 213_100_000..=213_199_999;
-/// The kernel counts weights in eight bits.
+/// The kernel stores weights in eight bits.
 const MAX_WEIGHT: u32 = 255;
 
 #[derive(Debug, Error)]
@@ -84,7 +84,7 @@ impl AtKernel for RouteError {
     }
 }
 
-/// All that a kernel holds of our routes.
+/// All of our routes in a kernel.
 #[derive(Debug, Default)]
 pub struct KernelRoutes {
     table: RouteTable,
@@ -92,7 +92,7 @@ pub struct KernelRoutes {
     hops: BTreeMap<(u32, Ipv4Addr), u32>,
     /// Numbers in use, foreign ones included.
     taken: BTreeSet<u32>,
-    /// What bears our protocol number and is nothing that we would make.
+    /// Objects with our protocol number that the agent would not make.
     stray_routes: Vec<RouteMessage>,
     stray_hops: Vec<u32>,
     /// Destinations that follow a foreign route in our table, and its protocol.
@@ -105,7 +105,7 @@ impl KernelRoutes {
         self.table.rules()
     }
 
-    /// Whether there is nothing but routes that count, and no next hop without one.
+    /// Whether there are only active routes, and no unused next hop.
     pub fn is_tidy(&self) -> bool {
         let no_strays = self.stray_routes.is_empty() && self.stray_hops.is_empty();
         let counts = self.rules.len() == usize::from(!self.table.routes.is_empty());
@@ -113,7 +113,7 @@ impl KernelRoutes {
         no_strays && counts && used.len() == self.table.groups.len()
     }
 
-    /// Packets would follow theirs, or theirs would be replaced.
+    /// Refuses destinations with foreign routes: packets would follow those, or they would be replaced.
     pub(super) fn refuse_what_others_have(&self, desired: &[RouteRule]) -> Result<(), RouteError> {
         let others = desired.iter().find_map(|rule| {
             let protocol = self.by_others.get(&rule.destination)?;
@@ -142,8 +142,7 @@ impl RouteSocket {
         self.held_routes(&links)
     }
 
-    /// Makes the kernel hold these routes, and no others of ours. Where one cannot be had, those
-    /// before it may have been changed already.
+    /// Installs exactly these routes. If one fails, those before it may have been changed already.
     pub fn hold_routes(&mut self, desired: &[RouteRule]) -> Result<(), RouteError> {
         refuse_nonsense(desired)?;
         again(|| self.try_to_hold(desired))
@@ -209,8 +208,8 @@ impl RouteSocket {
         }
     }
 
-    /// Groups are resilient where the kernel has such: then flows under way stay where they are,
-    /// but for those whose way goes.
+    /// Groups are resilient if the kernel supports that: existing flows then keep their next hop, unless it is
+    /// removed.
     fn set_group(
         &mut self,
         group: GroupId,
@@ -241,7 +240,7 @@ impl RouteSocket {
         })
     }
 
-    /// The number of a next hop: the one it has, or a new one.
+    /// The number of a next hop: its present one, or a new one.
     fn number_of(
         &mut self,
         hop: &RouteHop,
@@ -279,7 +278,7 @@ impl RouteSocket {
         Ok(id)
     }
 
-    /// Makes the table count, or not.
+    /// Activates or deactivates the table.
     fn count_routes(&mut self, held: &mut KernelRoutes, counts: bool) -> Result<(), RouteError> {
         if counts && held.rules.is_empty() {
             let rule = RouteNetlinkMessage::NewRule(messages::routes_rule());
@@ -294,7 +293,7 @@ impl RouteSocket {
         Ok(())
     }
 
-    /// What is not part of any route, looked at again.
+    /// Removes what is no part of any route, after reading it again.
     fn clear_strays(&mut self, links: &[Link]) -> Result<(), RouteError> {
         let held = self.held_routes(links)?;
         for route in held.stray_routes {
@@ -315,7 +314,7 @@ impl RouteSocket {
         Ok(())
     }
 
-    /// The kernel takes the routes over a next hop with it, so this comes last.
+    /// The kernel removes routes with their next hop, so this comes last.
     fn remove_hop(&mut self, id: u32) -> Result<(), RouteError> {
         let removed = self
             .socket
@@ -323,14 +322,14 @@ impl RouteSocket {
         unless(removed, Errno::ENOENT).map_err(|source| RouteError::Remove { source })
     }
 
-    /// What is gone already counts as removed.
+    /// Something that is already gone counts as removed.
     fn take_away(&mut self, request: RouteNetlinkMessage) -> Result<(), RouteError> {
         let removed = self.socket.change("remove a rule or route", request, 0);
         let removed = unless(removed, Errno::ENOENT);
         unless(removed, Errno::ESRCH).map_err(|source| RouteError::Remove { source })
     }
 
-    /// Those of all owners.
+    /// Next hops of all owners.
     pub(super) fn next_hops(&mut self) -> Result<Vec<Nexthop>, NetlinkError> {
         match self.socket.dump("list its next hops", &Nexthop::list()) {
             // Before Linux 5.3 there are none.
@@ -339,11 +338,11 @@ impl RouteSocket {
         }
     }
 
-    /// Those of all protocols.
+    /// Routes of all protocols.
     fn all_in_our_table(&mut self) -> Result<Vec<RouteMessage>, NetlinkError> {
         let request = RouteNetlinkMessage::GetRoute(messages::all_in_our_table());
         let listed = match self.socket.dump("list its table of routes", &request) {
-            // The table comes into being with its first route.
+            // The table exists from its first route on.
             Err(error) if error.errno() == Some(Errno::ENOENT) => vec![],
             other => other?,
         };
@@ -356,7 +355,7 @@ impl RouteSocket {
             .collect())
     }
 
-    /// The routes, by one who has just listed the interfaces.
+    /// The routes, for a caller that has just listed the interfaces.
     pub(crate) fn held_routes(&mut self, links: &[Link]) -> Result<KernelRoutes, NetlinkError> {
         let mut held = KernelRoutes::default();
         held.take_hops(&self.next_hops()?, links);
@@ -370,7 +369,7 @@ impl RouteSocket {
 }
 
 impl KernelRoutes {
-    /// The kernel lists them as packets find them: of several to one host, the first counts.
+    /// The kernel lists routes in order of precedence: of several to one host, the first counts.
     fn take_route(&mut self, route: RouteMessage) {
         let host = messages::host(&route).filter(|host| !self.is_decided(host));
         if !messages::is_ours(&route) {
@@ -437,7 +436,7 @@ fn read_group(
     Some(hops)
 }
 
-/// What no kernel could hold.
+/// Refuses routes that no kernel could hold.
 pub(super) fn refuse_nonsense(routes: &[RouteRule]) -> Result<(), RouteError> {
     let mut seen = BTreeSet::new();
     for RouteRule { destination, hops } in routes {

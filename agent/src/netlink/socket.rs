@@ -15,11 +15,11 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use super::error::{KernelError, NetlinkError};
 use crate::eintr;
 
-/// More than the kernel ever puts in one datagram of a dump.
+/// The buffer is larger than any datagram of a dump.
 pub(super) const BUFFER_BYTES: usize = 64 * 1024;
-/// The kernel answers at once; an answer that got lost must not hang the agent.
+/// The kernel answers at once; a lost answer must not block the agent.
 const RECEIVE_TIMEOUT_S: i64 = 2;
-/// A dump during which something changed is asked for again, and so is what there was no room for.
+/// A dump is repeated if something changed during it, or if the buffer was too small.
 const MAX_DUMP_TRIES: usize = 5;
 
 pub(crate) struct NetlinkSocket {
@@ -39,7 +39,7 @@ impl NetlinkSocket {
         })
     }
 
-    /// All that the kernel lists in answer to `request`.
+    /// Everything that the kernel lists for `request`.
     pub(crate) fn dump<Q, A>(
         &mut self,
         what: &'static str,
@@ -53,7 +53,7 @@ impl NetlinkSocket {
         self.whole(what, request, flags)
     }
 
-    /// What the kernel tells of one thing.
+    /// The kernel's answer about one object.
     pub(crate) fn ask<Q, A>(
         &mut self,
         what: &'static str,
@@ -66,7 +66,7 @@ impl NetlinkSocket {
         self.whole(what, request, NLM_F_REQUEST | NLM_F_ACK)
     }
 
-    /// Asks for a change and waits until it is made. Where there was no room for the answer, it may have been made.
+    /// Requests a change, and waits until it is made. If the answer was lost, it may have been made.
     pub(crate) fn change<M>(
         &mut self,
         what: &'static str,
@@ -80,7 +80,7 @@ impl NetlinkSocket {
         self.exchange::<M, M>(what, request, flags).map(drop)
     }
 
-    /// A question that changes nothing, until its answer is neither torn nor lost in part.
+    /// A read request, repeated until its answer is consistent and complete.
     fn whole<Q, A>(
         &mut self,
         what: &'static str,
@@ -103,7 +103,7 @@ impl NetlinkSocket {
         Err(last)
     }
 
-    /// A question and its answer; none if something changed during the answer.
+    /// A request and its answer; none if something changed meanwhile.
     fn exchange<Q, A>(
         &mut self,
         what: &'static str,
@@ -117,8 +117,8 @@ impl NetlinkSocket {
         let sent = self.send(what, request, flags);
         let outcome = sent.and_then(|()| self.receive(what));
         if outcome.as_ref().is_err_and(NetlinkError::leaves_answers) {
-            // While a list is under way the kernel begins no other on the same socket, and one that stopped for want of
-            // memory never goes on. The caller is in the network namespace that the socket was opened in.
+            // During a dump the kernel starts no other one on the same socket, and one that stopped for lack of memory
+            // never continues. The caller is in the network namespace of the socket.
             let socket = open(self.protocol);
             self.socket = socket.map_err(|source| NetlinkError::Open { source })?;
         }
@@ -185,14 +185,14 @@ fn open(protocol: isize) -> io::Result<Socket> {
         ReceiveTimeout,
         &TimeVal::seconds(RECEIVE_TIMEOUT_S),
     )?;
-    // What older kernels lack of these we can do without: less to read, and reasons.
+    // Older kernels lack some of these options, which only save work or give reasons.
     let _ = socket.set_netlink_get_strict_chk(true);
     let _ = socket.set_ext_ack(true);
     let _ = socket.set_cap_ack(true);
     Ok(socket)
 }
 
-/// What a datagram lists, as far as it makes sense, for any question.
+/// The valid objects of a datagram, for any request.
 pub(crate) fn listed<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<M> {
     let mut answer = NetlinkAnswer {
         what: "list",
@@ -204,17 +204,17 @@ pub(crate) fn listed<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<M> {
     answer.listed
 }
 
-/// What has arrived of an answer.
+/// The received part of an answer.
 struct NetlinkAnswer<M> {
     what: &'static str,
-    /// Absent where nothing was asked.
+    /// None if nothing was requested.
     sequence: Option<u32>,
     listed: Vec<M>,
     torn: bool,
 }
 
 impl<M: NetlinkDeserializable> NetlinkAnswer<M> {
-    /// Reads a datagram; says whether the answer is complete.
+    /// Reads a datagram. Returns whether the answer is complete.
     fn take(&mut self, mut datagram: &[u8]) -> Result<bool, NetlinkError> {
         while !datagram.is_empty() {
             let what = self.what;
@@ -242,7 +242,7 @@ impl<M: NetlinkDeserializable> NetlinkAnswer<M> {
         Ok(false)
     }
 
-    /// A list that stopped half way ends as one that is whole does, but for the reason.
+    /// A dump that failed ends like a complete one, except for its error.
     fn listed_all(&self, done: &DoneMessage) -> Result<(), NetlinkError> {
         let what = self.what;
         KernelError::of_list(done)

@@ -84,7 +84,7 @@ impl NexthopTargets {
         }
     }
 
-    /// In order, if all are known.
+    /// The hops in order, if all are known.
     fn to(&self, destination: Ipv4Addr, by: By) -> Option<Vec<RouteHop>> {
         let ways = match by {
             By::Hops(ways) => ways,

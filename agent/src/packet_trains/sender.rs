@@ -1,5 +1,4 @@
-//! Sends one train: requests it, hands it to the kernel as fast as the kernel takes it, and fetches the arrival
-//! times.
+//! Sends one train: requests it, hands it to the kernel as fast as possible, and fetches the arrival times.
 
 use std::io::IoSlice;
 use std::net::SocketAddrV4;
@@ -19,14 +18,14 @@ use reweave_common::flow::FlowKey;
 
 use super::TrainError;
 
-/// An answer is waited for this long, this many times.
+/// The timeout and the number of attempts of a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 const MAX_TRIES: usize = 3;
-/// The kernel takes in a train as a whole.
+/// The kernel's buffer holds a whole train.
 const SEND_BUFFER_BYTES: usize = 8 << 20;
-/// A train goes to the kernel in about this many pieces, or their arrivals would say little.
+/// The number of pieces of a train; with fewer, their arrivals would show little.
 const PIECES_PER_TRAIN: usize = 32;
-/// No kernel cuts longer pieces.
+/// The longest piece that kernels segment.
 const MAX_PIECE_BYTES: usize = 60_000;
 const MAX_PIECE_PACKETS: usize = 44;
 
@@ -35,7 +34,7 @@ pub struct TrainSender {
     fd: OwnedFd,
     to: SocketAddrV4,
     last: Train,
-    /// Whether the kernel cuts pieces into packets by itself.
+    /// Whether the kernel segments pieces into packets.
     cuts: bool,
 }
 
@@ -46,7 +45,7 @@ struct TrainPayload {
 }
 
 impl TrainSender {
-    /// `session` is drawn at random. The flow's source port is the train's alone.
+    /// `session` is random. The flow's source port is used by the train alone.
     pub fn open(flow: &FlowKey, session: u32) -> Result<Self, TrainError> {
         let port = flow.source.port();
         Ok(Self {
@@ -57,7 +56,7 @@ impl TrainSender {
         })
     }
 
-    /// How the next train went. It goes only if `may_go` says so once it has been granted.
+    /// Sends the next train, if `may_go` still agrees once it has been granted.
     pub fn send(
         &mut self,
         shape: TrainShape,
@@ -102,7 +101,7 @@ impl TrainSender {
         })
     }
 
-    /// Asks until there is an answer that `read` takes.
+    /// Repeats a request until `read` accepts an answer.
     fn question<T>(
         &self,
         question: &TrainMessage,
@@ -121,7 +120,7 @@ impl TrainSender {
         Err(TrainError::Silent { to: self.to })
     }
 
-    /// The next answer about this train; none if it is about another, or there is none.
+    /// The next answer about this train; none if it is about another one, or there is none.
     fn receive(&self) -> Result<Option<TrainMessage>, TrainError> {
         let mut bytes = [0; PAGE_BYTES];
         let received = recv(self.fd.as_raw_fd(), &mut bytes, MsgFlags::empty());
@@ -136,7 +135,7 @@ impl TrainSender {
         }
     }
 
-    /// How fast the kernel took it; none if it held the program back.
+    /// The rate at which the kernel took the train; none if it held the program back.
     fn hand_over(
         &mut self,
         load: &TrainPayload,
@@ -155,12 +154,12 @@ impl TrainSender {
         Ok((!held_back).then(|| frames as f64 * 8.0 / took))
     }
 
-    /// Says whether the kernel held the program back.
+    /// Sends a piece. Returns whether the kernel held the program back.
     fn send_piece(&mut self, part: &[u8], packet: usize) -> Result<bool, TrainError> {
         if self.cuts && part.len() > packet {
             let size = packet as u16;
             match self.send_all(part, &[ControlMessage::UdpGsoSegments(&size)]) {
-                // A kernel or card that cannot; packets go one by one from now on.
+                // The kernel or NIC cannot segment; packets are sent one by one from now on.
                 Err(TrainError::Send { .. }) => self.cuts = false,
                 sent => return sent,
             }
@@ -172,7 +171,7 @@ impl TrainSender {
         Ok(held_back)
     }
 
-    /// Waits for room where there is none, and says so.
+    /// Sends, and waits for buffer space if necessary. Returns whether it waited.
     fn send_all(&self, bytes: &[u8], control: &[ControlMessage]) -> Result<bool, TrainError> {
         let mut held_back = false;
         let end = Instant::now() + ANSWER_TIMEOUT;
@@ -194,7 +193,7 @@ impl TrainSender {
         }
     }
 
-    /// Whether that came to be before `end`.
+    /// Whether the event occurred before `end`.
     fn wait(&self, event: PollFlags, end: Instant) -> bool {
         let left = end.saturating_duration_since(Instant::now());
         let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
@@ -212,7 +211,7 @@ fn connected(flow: &FlowKey) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// As much as the kernel grants.
+/// Enlarges the buffer as far as the kernel permits.
 pub(crate) fn widen(fd: &OwnedFd) -> Result<(), Errno> {
     if setsockopt(fd, sockopt::SndBufForce, &SEND_BUFFER_BYTES).is_err() {
         setsockopt(fd, sockopt::SndBuf, &SEND_BUFFER_BYTES)?;

@@ -1,4 +1,4 @@
-//! The receiving side of a saturating test.
+//! The receiving side of a load test.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -19,17 +19,17 @@ use crate::eintr;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Shared by the threads that receive periods and rosters, and those that answer.
+/// Shared by the threads that receive periods and rosters and the threads that answer.
 #[derive(Debug, Clone, Default)]
 pub struct PreflightListener {
     consent: Arc<Mutex<Consent>>,
-    /// The last test that was granted, to whom, under which session: the answer may have been lost.
+    /// The last granted test: its answer may have been lost.
     granted: Arc<Mutex<Option<(SocketAddrV4, u32, PreflightMessage)>>>,
     /// Whether a test is running.
     running: Arc<AtomicBool>,
 }
 
-/// One test.
+/// A granted test.
 struct Test {
     listener: TcpListener,
     from: Ipv4Addr,
@@ -111,7 +111,7 @@ impl PreflightListener {
 }
 
 impl Test {
-    /// Accepts the expected streams, and no others, until all have ended.
+    /// Accepts exactly the expected streams, until all have ended.
     fn take(self) {
         thread::scope(|scope| {
             let (key, end) = (self.key, self.end);
@@ -130,7 +130,7 @@ impl Test {
     }
 }
 
-/// Reads a stream to its end and says what came.
+/// Reads a stream to its end, and sends the result.
 fn take_stream(mut stream: TcpStream, key: u64, end: Instant) -> Option<()> {
     stream.set_nonblocking(false).ok()?;
     stream.set_read_timeout(Some(SETUP_TIMEOUT)).ok()?;
@@ -147,7 +147,7 @@ fn take_stream(mut stream: TcpStream, key: u64, end: Instant) -> Option<()> {
             0 => break,
             some => {
                 last = Instant::now();
-                // The time begins when the first has come, so that does not count.
+                // The time starts with the first bytes, which do not count.
                 match first {
                     None => first = Some(last),
                     Some(_) => bytes += some as u64,
@@ -156,8 +156,8 @@ fn take_stream(mut stream: TcpStream, key: u64, end: Instant) -> Option<()> {
         }
     }
     let took = last.saturating_duration_since(first?).as_nanos() as u64;
-    let mut told = [0; RECEIPT_BYTES];
-    told[..8].copy_from_slice(&bytes.to_be_bytes());
-    told[8..].copy_from_slice(&took.to_be_bytes());
-    stream.write_all(&told).ok()
+    let mut values = [0; RECEIPT_BYTES];
+    values[..8].copy_from_slice(&bytes.to_be_bytes());
+    values[8..].copy_from_slice(&took.to_be_bytes());
+    stream.write_all(&values).ok()
 }

@@ -1,4 +1,4 @@
-//! The sending side of a saturating test.
+//! The sending side of a load test.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream, UdpSocket};
@@ -45,10 +45,10 @@ fn why(refusal: PreflightRefusal) -> &'static str {
     }
 }
 
-/// The result of a saturating test, as its receiver reports it.
+/// The result of a load test, as its receiver reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Pressed {
-    /// Of what the streams carried, without headers.
+    /// The payload rate, without headers.
     #[serde(rename = "rate_bits_per_s")]
     pub rate: Rate,
     #[serde(rename = "received_bytes")]
@@ -56,22 +56,22 @@ pub struct Pressed {
     pub took_ns: u64,
 }
 
-/// Sends to the agent at `to` as fast as can be.
+/// Sends to the agent at `to` as fast as possible.
 pub fn press(to: SocketAddrV4, asked: Press) -> Result<Pressed, PressError> {
     let host = *to.ip();
     let (key, port) = ask(to, asked)?;
     let failed = |source| PressError::Stream { host, source };
     let time = Duration::from_secs(u64::from(asked.seconds));
     let stream = || send(SocketAddrV4::new(host, port), key, time);
-    let told = thread::scope(|scope| {
+    let reports = thread::scope(|scope| {
         let streams: Vec<_> = (0..asked.streams).map(|_| scope.spawn(stream)).collect();
         let gone = |_| io::Error::other("one of its threads ended early");
         let join = |it: thread::ScopedJoinHandle<'_, _>| it.join().map_err(gone).flatten();
         streams.into_iter().map(join).collect::<Result<Vec<_>, _>>()
     });
-    let told = told.map_err(failed)?;
-    let received = told.iter().map(|(bytes, _)| *bytes).sum();
-    let took_ns = told.iter().map(|(_, took)| *took).max().unwrap_or(0);
+    let reports = reports.map_err(failed)?;
+    let received = reports.iter().map(|(bytes, _)| *bytes).sum();
+    let took_ns = reports.iter().map(|(_, took)| *took).max().unwrap_or(0);
     Ok(Pressed {
         rate: Rate::mean(Bytes::new(received), Duration::from_nanos(took_ns)),
         received: Bytes::new(received),
@@ -98,7 +98,7 @@ fn ask(to: SocketAddrV4, asked: Press) -> Result<(u64, u16), PressError> {
         let answer = answer.and_then(|length| PreflightMessage::read(&bytes[..length]));
         match answer.filter(|(it, _)| *it == session) {
             Some((_, PreflightMessage::Grant { key, port })) => return Ok((key, port)),
-            // The one before may be about to end.
+            // The previous test may be about to end.
             Some((_, PreflightMessage::Refuse(PreflightRefusal::Pressed)))
                 if tried + 1 < MAX_TRIES =>
             {
@@ -113,7 +113,7 @@ fn ask(to: SocketAddrV4, asked: Press) -> Result<(u64, u16), PressError> {
     Err(PressError::Silent { host })
 }
 
-/// One stream; what its receiver says of it.
+/// One stream, and the receiver's result.
 fn send(to: SocketAddrV4, key: u64, time: Duration) -> io::Result<(u64, u64)> {
     let mut stream = TcpStream::connect_timeout(&to.into(), SETUP_TIMEOUT)?;
     stream.set_write_timeout(Some(SETUP_TIMEOUT))?;
@@ -125,10 +125,10 @@ fn send(to: SocketAddrV4, key: u64, time: Duration) -> io::Result<(u64, u64)> {
         stream.write_all(&buffer)?;
     }
     stream.shutdown(Shutdown::Write)?;
-    let mut told = [0; RECEIPT_BYTES];
-    stream.read_exact(&mut told)?;
+    let mut values = [0; RECEIPT_BYTES];
+    stream.read_exact(&mut values)?;
     let [bytes, took] = [0, 8].map(|at| {
-        let part = told[at..].first_chunk().copied().unwrap_or_default();
+        let part = values[at..].first_chunk().copied().unwrap_or_default();
         u64::from_be_bytes(part)
     });
     Ok((bytes, took))

@@ -17,11 +17,11 @@ use crate::preflight::PreflightListener;
 pub(super) struct ProbeListener {
     responder: Responder,
     receiver: TrainReceiver,
-    /// Until when trains may come now.
+    /// The end of the time in which trains may come now.
     open_until: Box<dyn Fn(Moment) -> Option<Moment> + Send>,
     door: PreflightListener,
     witness: ConfirmationResponder,
-    /// Of hosts that are not on the roster, or words that are none.
+    /// The number of packets from hosts that are not on the roster, and of malformed ones.
     refused: u64,
 }
 
@@ -52,7 +52,7 @@ impl ProbeListener {
         }
     }
 
-    /// Only probes are answered for the time of `grace` to those who are not on the roster any longer.
+    /// Hosts that were removed from the roster only get answers to probes for the time of `grace`.
     pub(super) fn handle_roster(&mut self, roster: Vec<Ipv4Addr>, grace: Duration) {
         self.receiver.handle_roster(roster.iter().copied());
         self.door.handle_roster(roster.iter().copied());

@@ -51,7 +51,7 @@ impl ControlMessages {
                 };
             }
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                // Behind the interface and the address that would be answered from.
+                // The field follows the interface and the address that an answer would be sent from.
                 self.to = body
                     .get(8..12)
                     .and_then(|it| it.first_chunk())
@@ -94,7 +94,7 @@ fn nanos(times: &[u8], nth: usize) -> Option<u64> {
     (nanos > 0).then_some(nanos)
 }
 
-/// Behind the error's number: who says so, and of ICMP the type and the code.
+/// The fields after the error number: the origin and, for ICMP, the type and the code.
 fn error(body: &[u8]) -> Option<SocketErrorKind> {
     /// Destination unreachable: port unreachable.
     const ICMP_PORT_UNREACHABLE: [u8; 2] = [3, 3];

@@ -38,7 +38,7 @@ pub struct Engine {
     prober: Prober,
     answers: ProbeListener,
     answering: Option<StampedSocket>,
-    /// To be opened with the first list.
+    /// The port is opened with the first list.
     answer_on: Option<u16>,
     /// Why that failed when it was last tried.
     deaf_because: Option<String>,
@@ -50,7 +50,7 @@ pub struct Engine {
     looked: Moment,
 }
 
-/// As it is called where it is off.
+/// The name of this measurement where it is reported as off.
 const MEASUREMENT_NAME: &str = "answers to probes";
 const PORT_REMEDY: &str = "a coordinator on this machine takes joins there by default: give it another `door` in \
                            coordinator.toml; `ss -ulpn` shows which program it is";
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// The same once there is a list. Until then the kernel refuses probes, which do not count as lost.
-    pub fn answer_once_told(&mut self, port: u16) {
+    pub fn answer_after(&mut self, port: u16) {
         self.answer_on = Some(port);
     }
 
@@ -144,7 +144,7 @@ impl Engine {
         let asking = &self.asking;
         list.flows
             .retain(|flow| asking.contains_key(&flow.source.port()));
-        // Where the kernel does not tell, no probe is large.
+        // No probe is large where the kernel does not report the MTU.
         let mtus = RouteSocket::open().and_then(|mut route| route.mtus());
         self.prober.handle_mtus(mtus.unwrap_or_default());
         self.prober.handle_list(clock::now(), &list);
@@ -237,7 +237,8 @@ impl Engine {
         Ok(ports.zip(events).filter(|(_, it)| !it.is_empty()).collect())
     }
 
-    /// Until the next probe is due; rounded up, or a wait of less than a millisecond were none.
+    /// The time until the next probe is due. It is rounded up, because a wait of less than a millisecond would not
+    /// wait at all.
     fn patience(&self, most: Duration) -> PollTimeout {
         let due = self.prober.next_due().map(|due| due.since(clock::now()));
         let wait = due.map_or(most, |due| due.min(most)) + Duration::from_micros(999);

@@ -97,8 +97,8 @@ impl PacketBatch {
 impl Slot {
     fn letter(&self, header: &mmsghdr) -> IncomingPacket<'_> {
         let length = (header.msg_len as usize).min(self.bytes.len());
-        let told: usize = header.msg_hdr.msg_controllen as _;
-        let beside = told.min(self.beside.len());
+        let control_bytes: usize = header.msg_hdr.msg_controllen as _;
+        let beside = control_bytes.min(self.beside.len());
         IncomingPacket {
             bytes: &self.bytes[..length],
             length: header.msg_len as usize,
@@ -118,7 +118,7 @@ static ZEROS: [u8; 1 << 14] = [0; 1 << 14];
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OutgoingPacket {
     pub(super) bytes: [u8; PACKET_BYTES],
-    /// Of all of it: behind these bytes are zeros.
+    /// The length of the whole packet. Zeros follow the given bytes.
     pub(super) length: usize,
     pub(super) from: Ipv4Addr,
     pub(super) to: SocketAddrV4,

@@ -17,18 +17,18 @@ use super::control_messages::SocketErrorKind;
 use super::packet_batch::{self, IncomingPacket, OutgoingPacket, PacketBatch};
 use crate::{clock, probes};
 
-/// Both stamps of a departure where there are two; nix has no name for it.
+/// The flag requests both stamps of a departure where there are two. nix has no name for it.
 const SOF_TIMESTAMPING_OPT_TX_SWHW: u32 = 1 << 14;
 /// A long train, with what the kernel keeps beside each packet.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-/// Of a packet that was sent, these headers come back before the packet itself.
+/// A sent packet comes back with these headers in front.
 const IP_UDP_HEADER_BYTES: usize = 28;
-/// A socket tells what went wrong with earlier packets when the next one is sent; only once each.
+/// A socket reports an error of an earlier packet once, when the next packet is sent.
 const MAX_OLD_ERRORS: usize = 8;
 /// A flood on one port must not delay the others.
 const MAX_PACKETS_PER_TURN: usize = 256;
 
-/// At 0, packets come back with their stamps only to who may open raw sockets.
+/// With the value 0, packets only come back with their stamps to users that may open raw sockets.
 const TSTAMP_ALLOW_DATA_PATH: &str = "/proc/sys/net/core/tstamp_allow_data";
 
 pub(super) struct StampedSocket {
@@ -36,10 +36,10 @@ pub(super) struct StampedSocket {
     port: u16,
 }
 
-/// Whether this kernel stamps packets, and tells this user when they left.
+/// Whether this kernel timestamps packets and reports to this user when they left.
 pub fn may_stamp() -> Result<(), Errno> {
-    let untold = fs::read_to_string(TSTAMP_ALLOW_DATA_PATH).is_ok_and(|it| it.trim() == "0");
-    if untold {
+    let is_withheld = fs::read_to_string(TSTAMP_ALLOW_DATA_PATH).is_ok_and(|it| it.trim() == "0");
+    if is_withheld {
         probes::may_trace()?;
     }
     StampedSocket::open(0).map(drop)
@@ -61,7 +61,7 @@ pub(super) enum Fate {
 }
 
 impl StampedSocket {
-    /// On all addresses of the host. No two programs may have the same port.
+    /// Binds the port on all addresses of the host. No two programs may have the same port.
     pub(super) fn open(port: u16) -> Result<Self, Errno> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let fd = socket(AddressFamily::Inet, SockType::Datagram, flags, None)?;
@@ -85,7 +85,7 @@ impl StampedSocket {
         self.port
     }
 
-    /// Sends all of them, and names those that cannot be sent, with why.
+    /// Sends all of them. Returns the ones that could not be sent, each with the reason.
     pub(super) fn send(&self, parcels: &mut [OutgoingPacket]) -> Vec<(usize, Unsendable)> {
         let (mut at, mut old, mut unsent) = (0, 0, vec![]);
         while at < parcels.len() {

@@ -16,17 +16,17 @@ use reweave_common::probing::{PortStrays, ProbeList, ProbeReading, ProbeTally};
 use super::engine::Engine;
 use crate::follower::Follower;
 
-/// A new list waits no longer than that.
+/// The longest delay of a new list.
 const TURN_TIMEOUT: Duration = Duration::from_millis(50);
-/// Between two turns, so that an agent costs its host little. It counts as the program's time, at
-/// the prober as at the responder, and never as the network's.
+/// The interval of turns, which keeps the agent's cost low. It counts as the program's time, at the prober and the
+/// responder, and never as the network's.
 const TURN_INTERVAL: Duration = Duration::from_millis(80);
-/// What a turn should find to do. Where there is more, the pause is shorter: what waits must fit into
-/// the kernel's buffers.
+/// The usual work of a turn. With more, the interval is shorter, because waiting packets must fit into the kernel's
+/// buffers.
 const BUSY_TURN_PACKETS: u32 = 128;
-/// Readings are handed over this often.
+/// The interval at which readings are handed over.
 const SHARE_INTERVAL: Duration = Duration::from_secs(1);
-/// Those of a new list's first moments at each turn: an operator waits to hear of its flows.
+/// Just after a new list, readings are handed over at each turn: an operator waits for them.
 const EAGER_SHARE_TIME: Duration = Duration::from_secs(2);
 
 pub struct ProbeThread {
@@ -42,7 +42,7 @@ struct Shared {
 }
 
 impl ProbeThread {
-    /// Its sockets stay in the network namespace they were opened in: that of the caller.
+    /// Its sockets belong to the caller's network namespace.
     pub fn start(engine: Engine) -> Self {
         let shared = Arc::default();
         let to_fill = Arc::clone(&shared);
@@ -54,19 +54,19 @@ impl ProbeThread {
         self.follower.handle_list(list);
     }
 
-    /// What came of probes since the last call.
+    /// Probe results since the last call.
     pub fn poll_readings(&self) -> Vec<ProbeReading> {
         let tallies = std::mem::take(&mut lock(&self.shared).tallies);
         let reading = |(flow, tally)| ProbeReading { flow, tally };
         tallies.into_iter().map(reading).collect()
     }
 
-    /// Packets that were of no use so far, at the ports that ask and the port that answers.
+    /// Unexpected packets so far, at the sending ports and at the answering port.
     pub fn strays(&self) -> PortStrays {
         lock(&self.shared).strays
     }
 
-    /// What keeps probes of others from being answered.
+    /// Why probes of others cannot be answered, if so.
     pub fn lack(&self) -> Option<Lack> {
         lock(&self.shared).lack.clone()
     }
@@ -91,8 +91,8 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
             Ok(done) => done,
             Err(error) => return tracing::error!("probing stopped: {}", error_chain(&error)),
         };
-        // Packets that come in the meantime have their stamps, and wait for one turn together. A
-        // train would be too many.
+        // Packets that arrive meanwhile have their timestamps and are read together in one turn. A train would be too
+        // many.
         if !engine.expects_train() {
             thread::park_timeout(pause(done));
         }
@@ -104,7 +104,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
     }
 }
 
-/// After a turn that had this much to do.
+/// The pause after a turn with this much work.
 fn pause(done: usize) -> Duration {
     let done = u32::try_from(done).unwrap_or(u32::MAX);
     TURN_INTERVAL * BUSY_TURN_PACKETS / done.max(BUSY_TURN_PACKETS)

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use reweave_common::error::error_chain;
 
-/// As it is called where it is off.
+/// The name of this measurement where it is reported as off.
 pub const MEASUREMENT_NAME: &str = "RDMA";
 
 #[derive(Debug, Error)]

@@ -1,4 +1,4 @@
-//! The helper as a process: one line to it, one line from it.
+//! The helper process: requests and answers are lines.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use reweave_common::rdma::{Answer, MAX_LINE_BYTES, RdmaPort, RdmaReading, Reques
 use super::RdmaError;
 
 const HELPER_NAME: &str = "reweave-rdma";
-/// A measurement may wait for those of other hosts, and none takes longer than a minute.
+/// A measurement may wait for other hosts, and none takes longer than a minute.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Ends with the process that started it.
@@ -24,13 +24,13 @@ pub struct Helper {
     child: Child,
     requests: Option<ChildStdin>,
     answers: Receiver<String>,
-    /// The last line it complained by.
+    /// Its last error line.
     said: Arc<Mutex<String>>,
     complaining: Option<JoinHandle<()>>,
 }
 
 impl Helper {
-    /// The one beside this program. That it has started does not mean that it can do anything.
+    /// Starts the helper beside this program. It may still be unable to measure.
     pub fn start() -> Result<Self, RdmaError> {
         let path = beside_this()?;
         let mut child = Command::new(path)
@@ -55,7 +55,7 @@ impl Helper {
         })
     }
 
-    /// At least one; a machine without any has an error instead.
+    /// At least one port; a machine without any returns an error.
     pub fn ports(&mut self) -> Result<Vec<RdmaPort>, RdmaError> {
         match self.ask(&Request::Ports)? {
             Answer::Ports(ports) if ports.is_empty() => Err(RdmaError::NoDevice),
@@ -78,7 +78,7 @@ impl Helper {
         }
     }
 
-    /// Returns when it has ended, and says why.
+    /// Waits until it has ended, and returns why.
     pub fn wait(mut self) -> RdmaError {
         match self.answers.recv() {
             Ok(_) => RdmaError::Silent,
@@ -90,7 +90,7 @@ impl Helper {
         let line = serde_json::to_string(request);
         let line = line.map_err(|source| RdmaError::Garbled { source })?;
         let requests = self.requests.as_mut();
-        // A helper that has ended cannot be written to; its exit is reported below.
+        // The helper may have ended; its exit is reported below.
         let _ = requests.map(|to| to.write_all(format!("{line}\n").as_bytes()));
         match self.answers.recv_timeout(MEASUREMENT_TIMEOUT) {
             Ok(line) => serde_json::from_str(&line).map_err(|source| RdmaError::Garbled { source }),

@@ -15,18 +15,18 @@ pub struct QueuePair {
     /// RC, UD, and those of the kernel's own.
     pub kind: String,
     pub state: String,
-    /// Of a connection, the number at the other end.
+    /// The number of the queue pair at the other end of a connection.
     pub peer: Option<u64>,
     pub process: Option<u64>,
     pub owner: String,
-    /// By the NIC's names; only of those that `rdma statistic qp` was set to count.
+    /// Keyed by the NIC's counter names. Only queue pairs that `rdma statistic qp` was set to count appear.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// Empty where the tool is missing, or cannot tell.
+/// Empty where the tool is missing or does not report them.
 pub fn queue_pairs() -> Vec<QueuePair> {
-    let listed = told(&["-j", "-d", "resource", "show", "qp"]);
-    let counted = told(&["-j", "statistic", "qp", "show"]);
+    let listed = rdma_output(&["-j", "-d", "resource", "show", "qp"]);
+    let counted = rdma_output(&["-j", "statistic", "qp", "show"]);
     read_pairs(&listed, &counted)
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn read_pairs(listed: &[u8], counted: &[u8]) -> Vec<QueuePair> {
     read(&listed.unwrap_or_default(), &counted.unwrap_or_default())
 }
 
-fn told(words: &[&str]) -> Vec<u8> {
+fn rdma_output(words: &[&str]) -> Vec<u8> {
     let run = Command::new("rdma")
         .args(words)
         .stdin(Stdio::null())
@@ -51,18 +51,18 @@ fn read(listed: &Value, counted: &Value) -> Vec<QueuePair> {
         .collect()
 }
 
-fn queue_pair(told: &Value, counted: &Value) -> Option<QueuePair> {
-    let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
-    let (device, number) = (text("ifname"), told["lqpn"].as_u64()?);
+fn queue_pair(answer: &Value, counted: &Value) -> Option<QueuePair> {
+    let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
+    let (device, number) = (text("ifname"), answer["lqpn"].as_u64()?);
     Some(QueuePair {
         counters: counters(counted, &device, number),
         device,
         number,
-        port: told["port"].as_u64(),
+        port: answer["port"].as_u64(),
         kind: text("type"),
         state: text("state"),
-        peer: told["rqpn"].as_u64(),
-        process: told["pid"].as_u64(),
+        peer: answer["rqpn"].as_u64(),
+        process: answer["pid"].as_u64(),
         owner: text("comm"),
     })
 }

@@ -20,10 +20,10 @@ use super::{Helper, RdmaError};
 use crate::clock;
 use crate::packet_trains::SharedGate;
 
-/// Ports change seldom; where there is no RDMA, it comes even more seldom.
+/// Ports change seldom; RDMA is added to a machine even more seldom.
 const PORTS_INTERVAL: Duration = Duration::from_secs(30);
 const RETRY_INTERVAL: Duration = Duration::from_secs(60);
-/// How often it is looked whether something is due, and may go.
+/// The interval at which a due measurement checks whether it may start.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 const DUE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Results that are not fetched are dropped.
@@ -43,7 +43,7 @@ struct Shared {
 }
 
 impl RdmaThread {
-    /// Measures while the gate is open. `seed` is drawn at random.
+    /// Measures while the gate is open. `seed` is random.
     pub fn start(gate: SharedGate, seed: u64) -> Self {
         let (lists, to_follow) = channel();
         let shared = Arc::default();
@@ -55,7 +55,7 @@ impl RdmaThread {
             roster: vec![],
             failures: BTreeMap::new(),
         };
-        // It may be in the middle of a measurement when the agent ends, and holds nothing that would stay.
+        // It may be measuring when the agent ends, and holds nothing that would remain.
         thread::spawn(move || keeper.keep());
         Self { lists, shared }
     }
@@ -64,7 +64,7 @@ impl RdmaThread {
         let _ = self.lists.send(list.clone());
     }
 
-    /// What is known, and what was measured since the last call.
+    /// The ports, and the results since the last call.
     pub fn poll_readings(&self) -> Vec<HostReading> {
         let mut shared = lock(&self.shared);
         let news = std::mem::take(&mut shared.news).into_iter().map(Box::new);
@@ -90,7 +90,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// With a helper as long as there is one, and again when there may be one.
+    /// Runs with a helper, and starts a new one at intervals when there is none.
     fn keep(mut self) {
         loop {
             let error = match self.work() {
@@ -138,7 +138,7 @@ impl Keeper {
         }
     }
 
-    /// A measurement that fails is no reason to give the helper up; that it has ended is one.
+    /// A failed measurement keeps the helper; only its end does not.
     fn measure(&mut self, helper: &mut Helper, request: &Request) -> Result<(), RdmaError> {
         match helper.measure(request) {
             Ok(reading) => {

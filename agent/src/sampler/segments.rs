@@ -10,7 +10,7 @@ use reweave_common::moment::Moment;
 
 use crate::clock;
 
-/// Of this network namespace; a reader gets the sum of the processors' counters.
+/// The counters of this network namespace. A reader gets the sum over the processors.
 const SNMP_PATH: &str = "proc/net/snmp";
 /// The kernel writes some 1500.
 const MAX_TEXT_BYTES: usize = 4096;
@@ -30,7 +30,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// None where the kernel does not tell.
+    /// None where the kernel does not report it.
     pub(super) fn open(root: &Path) -> Option<Self> {
         let file = File::open(root.join(SNMP_PATH)).ok()?;
         let last = read(&file)?;

@@ -26,7 +26,7 @@ impl Difference {
         self.comes.is_empty() && self.goes.is_empty()
     }
 
-    /// Of what comes, one line each.
+    /// Shows the additions only, one in each line.
     pub fn bare(&self) -> impl fmt::Display {
         lines("", &self.comes)
     }

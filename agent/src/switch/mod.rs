@@ -32,7 +32,7 @@ const CONFIG_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// What it would not do at once is not asked of it at every sample.
 const REPAIR_INTERVAL: Duration = Duration::from_secs(1);
 
-/// As it is called where it is off.
+/// The name of this measurement where it is reported as off.
 const MEASUREMENT_NAME: &str = "routes by the switch's software";
 
 const NO_PINS_REASON: &str = "forwards in hardware that does not follow pins";
@@ -70,9 +70,9 @@ impl Switch {
         self.refuse_pins(desired)?;
         kernel.refuse_impossible(&desired.routes)?;
         let routes = desired.clone().in_order().routes;
-        let told = tell_in_steps(vendor, kernel, &routes, true)?;
-        settle(kernel, &told.before, &routes)?;
-        // Of an agent that held routes by itself; those that replace them are there.
+        let outcome = apply_in_steps(vendor, kernel, &routes, true)?;
+        settle(kernel, &outcome.before, &routes)?;
+        // These routes are of an agent that held routes by itself. Their replacements are in place.
         Ok(kernel.hold_all(&ForwardingState::of_pins(desired.rules.clone()))?)
     }
 
@@ -98,11 +98,11 @@ impl Switch {
         if self.vendor.is_none() {
             return Ok(kernel.keep(desired, links)?);
         }
-        let told = self.keep_routes(kernel, &desired.routes, links)?;
+        let outcome = self.keep_routes(kernel, &desired.routes, links)?;
         let pins = ForwardingState::of_pins(desired.rules.clone());
         let mut kept = kernel.keep(&pins, links)?;
         kept.holding.routes = those_to(&desired.routes, kernel.static_routes(links)?);
-        kept.mended |= told;
+        kept.mended |= outcome;
         Ok(kept)
     }
 
@@ -131,7 +131,7 @@ impl Switch {
         pins.into_iter().chain([weights]).collect()
     }
 
-    /// From what it holds to what it should; back again where it does not come to hold that.
+    /// Changes the state from `before` to the desired one. Restores the earlier state where the change fails.
     pub fn change(
         &mut self,
         kernel: &mut RouteSocket,
@@ -197,9 +197,9 @@ impl Switch {
             return Ok(false);
         }
         self.looked = Some(now);
-        let told = tell_in_steps(vendor, kernel, desired, false);
-        let (anything, trouble) = match told {
-            Ok(told) => (told.anything, None),
+        let outcome = apply_in_steps(vendor, kernel, desired, false);
+        let (anything, trouble) = match outcome {
+            Ok(outcome) => (outcome.anything, None),
             Err(error) => (false, Some(error)),
         };
         self.trouble = trouble;
@@ -217,7 +217,7 @@ impl Switch {
 
 /// Where software takes away what should go before it adds what comes, routes that change get their new ways beside
 /// their old ones first. Where that does not come about though it must, nothing goes.
-fn tell_in_steps(
+fn apply_in_steps(
     vendor: &dyn Vendor,
     kernel: &mut RouteSocket,
     desired: &[RouteRule],

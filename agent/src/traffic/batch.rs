@@ -11,10 +11,10 @@ use nix::libc;
 const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
 /// Entries that are asked for at first; a kernel whose chains are longer is asked for more.
 const INITIAL_BATCH_ENTRIES: usize = 512;
-/// More than any map of ours holds.
+/// The limit is larger than any of our maps.
 const MAX_BATCH_ENTRIES: usize = 1 << 16;
 
-/// As the kernel lays it out.
+/// The layout is the kernel's.
 #[repr(C)]
 #[derive(Default)]
 struct Request {
@@ -64,7 +64,7 @@ where
 
 struct MapBatch {
     count: usize,
-    /// From where to go on, if this was not all.
+    /// The key at which to continue, if there are more entries.
     more: Option<u32>,
 }
 

@@ -55,7 +55,7 @@ pub enum EbpfError {
     Read { source: MapError },
 }
 
-/// As the program lays them out: `struct flow`, `struct pair` and `struct volume`.
+/// The layouts of the program's `struct flow`, `struct pair` and `struct volume`.
 type FlowBytes = [u8; 16];
 type PairBytes = [u8; 12];
 type VolumeWords = [u64; 4];
@@ -137,7 +137,7 @@ impl EbpfCounter {
     }
 }
 
-/// To load it, all types of the kernel were read: tens of megabytes, which the allocator would keep.
+/// Loading reads all types of the kernel: tens of megabytes, which the allocator would keep.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code, reason = "it only touches what is unused")]
 fn give_back_memory() {
@@ -161,7 +161,7 @@ fn program<'a>(
 /// Older kernels attach programs to a queue that has to be there.
 fn prepare(interface: &str) -> Result<(), EbpfError> {
     for (name, place) in BPF_PROGRAMS {
-        // Nothing is left behind without a killed process.
+        // A program is attached here only if an earlier process was killed.
         let _ = qdisc_detach_program(interface, place, name);
     }
     match qdisc_add_clsact(interface) {

@@ -57,7 +57,7 @@ pub struct Refusal {
 /// What was counted, in three ways.
 pub struct TrafficRead {
     pub traffic: Traffic,
-    /// Flows of both directions, also those that pass through.
+    /// Flows of both directions, including forwarded ones.
     pub flows: Vec<FlowCount>,
     /// The flows of datagrams this host sends, as if they were sockets.
     pub datagrams: Vec<Socket>,
@@ -71,7 +71,7 @@ pub struct Wire {
 }
 
 impl TrafficReader {
-    /// By the best that is allowed here, from `best` on.
+    /// Opens the best permitted source, from `best` on.
     pub fn open(best: TrafficSource) -> Self {
         let mut refused = vec![];
         let counter = counter(best, &mut refused);
@@ -186,7 +186,7 @@ fn of_sockets(book: &mut SocketTraffic, sockets: &[Socket]) -> TrafficRead {
     }
 }
 
-/// Beside what is seen of it where packets pass the kernel, as those of Soft-RoCE do.
+/// The traffic of RDMA ports. It is also counted elsewhere where packets pass the kernel, as those of Soft-RoCE do.
 fn rdma() -> Vec<PortTraffic> {
     port_traffic(&Tree::new(Path::new("/")))
 }

@@ -216,7 +216,7 @@ mod tests {
                   "counter": {"packets": 1, "bytes": 30}}},
         {"elem": {"val": {"concat": ["10.0.0.2", "10.0.0.1", "icmp", 1, 2]},
                   "counter": {"packets": 1, "bytes": 30}}}]}},
-      {"set": {"name": "somebody_elses", "elem": [1]}}]}"#;
+      {"set": {"name": "foreign_set", "elem": [1]}}]}"#;
 
     #[test]
     fn nft_counts_pairs_and_flows() {

@@ -22,7 +22,7 @@ const MAX_NETWORKS: usize = 256;
 pub struct Marking {
     dscp: u8,
     priority: Option<u8>,
-    /// In order.
+    /// The networks are in order.
     to: Vec<Network>,
 }
 
@@ -137,7 +137,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// In one step: no packet meets a table that is half there.
+/// Replaces the table in one step, so that no packet meets half of it.
 pub(super) fn hold(marking: Option<&Marking>) -> Result<(), NftError> {
     let rules = marking.map_or_else(String::new, rules);
     // Adding it first makes it there to be deleted.
@@ -156,7 +156,7 @@ fn rules(marking: &Marking) -> String {
     )
 }
 
-/// Nothing where there is no table of ours.
+/// None where there is no table of ours.
 pub(super) fn read() -> Result<Option<Marking>, TransportError> {
     let tables = nft(&["-j", "list", "tables"], "")?;
     if !has_table(&parsed(&tables)?) {
@@ -256,7 +256,7 @@ mod tests {
         );
     }
 
-    /// As nft 1.0.6 tells it.
+    /// The output of nft 1.0.6.
     #[test]
     fn foreign_nft_table_is_ignored() {
         let rule = |more: &str| {

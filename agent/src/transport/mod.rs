@@ -14,10 +14,10 @@ use thiserror::Error;
 use crate::traffic::NftError;
 pub use marking::{Marking, Network, NoMarking, NoNetwork};
 
-/// Of the network namespace of the reader.
+/// The setting of the reader's network namespace.
 const PORT_RANGE_PATH: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 const STATE_FILE: &str = "transport.json";
-/// Fewer would not do for the connections of one host to all others.
+/// Fewer ports would not suffice for the connections of one host to all others.
 const MIN_PORTS: u16 = 512;
 /// Below are those of services.
 const MIN_PORT: u16 = 1024;
@@ -46,7 +46,7 @@ pub enum TransportError {
     NothingToRevert,
 }
 
-/// From the first to the last.
+/// The range from the first to the last port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports {
     first: u16,
@@ -67,7 +67,7 @@ pub enum NoPorts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transport {
     pub source_ports: Ports,
-    /// Nothing where no packet is marked.
+    /// None where no packet is marked.
     pub marking: Option<Marking>,
 }
 
@@ -192,7 +192,7 @@ impl Hand {
         outcome
     }
 
-    /// As it was before the first change.
+    /// Restores the state before the first change.
     pub fn revert(&self) -> Result<Transport, TransportError> {
         let noted = self.noted()?.ok_or(TransportError::NothingToRevert)?;
         let held = Transport::read()?;

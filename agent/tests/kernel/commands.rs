@@ -1,4 +1,4 @@
-//! What the program itself tells a person or a script.
+//! Checks what the program prints for a person or a script.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -126,13 +126,13 @@ fn trace_lists_each_hop() {
 fn all_next_hops_are_found() {
     let _fabric = Fabric::new();
     let like = ["trace", "tcp", "10.0.0.1:40000", "10.1.0.1:5001", "--all"];
-    let told = json_of("h0", &like);
+    let answer = json_of("h0", &like);
     let fork = |hop: usize, router: Value| {
-        let forks = told["forks"].as_array().expect("a list");
+        let forks = answer["forks"].as_array().expect("a list");
         let found = forks
             .iter()
             .find(|it| it["hop"] == hop && it["router"] == router);
-        let found = found.unwrap_or_else(|| panic!("{told}"));
+        let found = found.unwrap_or_else(|| panic!("{answer}"));
         assert_eq!(found["complete"], true, "{found}");
         found["next"].clone()
     };
@@ -142,7 +142,7 @@ fn all_next_hops_are_found() {
         json!(["172.16.0.1", "172.16.1.1"])
     );
     assert_eq!(fork(2, json!("172.16.1.1")), json!(["172.16.3.0"]));
-    assert!(told["flows"].as_u64() >= Some(11), "{told}");
+    assert!(answer["flows"].as_u64() >= Some(11), "{answer}");
     let table = table_of("h0", &like);
     assert!(table.contains("172.16.0.1 172.16.1.1"), "{table}");
 }
@@ -152,13 +152,13 @@ fn path_change_is_reported() {
     let flow = some_flow(1234);
     hold(&[pin(flow, 0)]).expect("the kernel takes it");
     let (source, destination) = (flow.source.to_string(), flow.destination.to_string());
-    let mut told = within("h0", || {
+    let mut child = within("h0", || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
         command.args(["trace", "tcp", &source, &destination, "--over-ms", "600000"]);
         command.args(["--output", "json"]).stdout(Stdio::piped());
         command.spawn().expect("the program starts")
     });
-    let lines = BufReader::new(told.stdout.take().expect("piped")).lines();
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let mut ways = lines.map(|line| {
         let way: Value = serde_json::from_str(&line.expect("UTF-8")).expect("one object a line");
         way["routers"][1].clone()
@@ -168,8 +168,8 @@ fn path_change_is_reported() {
     assert_eq!(ways.next(), Some(json!("172.16.1.1")));
     hold(&[pin(flow, 0)]).expect("the kernel takes it");
     assert_eq!(ways.next(), Some(json!("172.16.0.1")));
-    told.kill().expect("it runs");
-    told.wait().expect("it ends");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
 }
 
 fn capabilities_list_missing_rights() {
@@ -227,11 +227,11 @@ fn listed_capabilities_work() {
     for rights in ["", "cap_net_raw", "cap_bpf,cap_sys_admin", "cap_net_admin"] {
         let run = |node, arguments: &[&str]| without(rights, node, arguments);
         let listed = |node, what: &str| {
-            let told = run(node, &["abilities", "--output", "json"]);
-            let told: Value = serde_json::from_slice(&told.stdout).expect("one JSON object");
-            let all = told["abilities"].as_array().expect("a list");
+            let answer = run(node, &["abilities", "--output", "json"]);
+            let answer: Value = serde_json::from_slice(&answer.stdout).expect("one JSON object");
+            let all = answer["abilities"].as_array().expect("a list");
             let it = all.iter().find(|it| it["measurement"] == what);
-            it.unwrap_or_else(|| panic!("{told}"))["because"].is_null()
+            it.unwrap_or_else(|| panic!("{answer}"))["because"].is_null()
         };
         let counts_by = |source: &str| {
             let asked = [
@@ -243,8 +243,8 @@ fn listed_capabilities_work() {
                 "--output",
                 "json",
             ];
-            let told: Value = serde_json::from_slice(&run("h0", &asked).stdout).expect("JSON");
-            told["source"] == source
+            let answer: Value = serde_json::from_slice(&run("h0", &asked).stdout).expect("JSON");
+            answer["source"] == source
         };
         let traced = run("h0", &["trace", "tcp", "10.0.0.1:1", "10.1.0.1:2"]);
         let untraced = String::from_utf8_lossy(&traced.stderr).contains("raw socket");
@@ -272,14 +272,14 @@ fn pins_are_listed() {
     let expected = "flow                          interface  next hop\n\
                     tcp 10.0.0.1:1 > 10.1.0.1:5001  up0        172.16.0.1\n\
                     tcp 10.0.0.1:2 > 10.1.0.1:5001  up1        172.16.1.1\n";
-    let told = table_of("leaf0", &["pins"]);
+    let report = table_of("leaf0", &["pins"]);
     let words = |table: &str| {
         table
             .split_whitespace()
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert_eq!(words(&told), words(expected));
+    assert_eq!(words(&report), words(expected));
 }
 
 fn full_disk_is_one_error() {
@@ -312,8 +312,8 @@ fn errors_go_to_standard_error() {
     let others = agent("h0", &["trace", "udp", "10.9.9.9:1", "10.1.0.1:2"]);
     assert_eq!(others.status.code(), Some(1));
     let words = String::from_utf8_lossy(&others.stderr);
-    let told = "error: 10.9.9.9 is not an address of this host: a flow is traced at its source";
-    assert!(words.starts_with(told), "{words}");
+    let text = "error: 10.9.9.9 is not an address of this host: a flow is traced at its source";
+    assert!(words.starts_with(text), "{words}");
     let bad = agent("h0", &["trace", "sctp", "10.0.0.1:1", "10.1.0.1:2"]);
     assert_eq!(bad.status.code(), Some(2));
 }
@@ -360,8 +360,8 @@ fn every_figure_has_unit_or_counts() {
         &["probe", &to, "--over-ms", "1000"],
         &["bandwidth", &to, "--trains", "6"],
     ];
-    let told = asked.map(|words| json_of("h0", words));
-    let nameless = told.iter().flat_map(|it| nameless("", it));
+    let answer = asked.map(|words| json_of("h0", words));
+    let nameless = answer.iter().flat_map(|it| nameless("", it));
     assert_eq!(nameless.collect::<Vec<_>>(), Vec::<String>::new());
 }
 

@@ -186,8 +186,8 @@ fn forbidden_counting_is_refused_with_reason() {
     assert!(read.status.success(), "{words}");
     assert!(words.contains("not counted by eBPF: "), "{words}");
     assert!(words.contains("not counted by nftables: "), "{words}");
-    let told: serde_json::Value = serde_json::from_slice(&read.stdout).expect("one JSON object");
-    assert_eq!(told["source"], "sockets");
+    let answer: serde_json::Value = serde_json::from_slice(&read.stdout).expect("one JSON object");
+    assert_eq!(answer["source"], "sockets");
 }
 
 fn vanished_interface_is_named() {

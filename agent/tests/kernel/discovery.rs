@@ -1,4 +1,4 @@
-//! Who is at the other ends of the links, as two real lldpds tell each other.
+//! Checks that the agent reads the neighbours of its links from two real lldpds.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};

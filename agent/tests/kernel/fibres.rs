@@ -27,8 +27,10 @@ fn settle(interfaces: &[&str]) {
 }
 
 fn borne(interface: &str) -> String {
-    let told = ip_in("h0", &["-o", "link", "show", interface]);
-    let mut words = told.split_whitespace().skip_while(|it| *it != "link/ether");
+    let output = ip_in("h0", &["-o", "link", "show", interface]);
+    let mut words = output
+        .split_whitespace()
+        .skip_while(|it| *it != "link/ether");
     words.nth(1).expect("it is Ethernet").to_owned()
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel tells of flows and interfaces, against what was really sent.
+//! Compares what the kernel reports of flows and interfaces with what was really sent.
 
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -87,17 +87,17 @@ pub(crate) fn shape() {
 
 /// What a book says of the flow's rate every half second, and what the uplinks carried meanwhile, in Mb/s.
 struct Rates {
-    told: Vec<f64>,
+    rates: Vec<f64>,
     carried: Vec<f64>,
 }
 
 impl Rates {
     fn of(flow: &FlowKey, readings: usize) -> Self {
         let mut book = FlowBook::default();
-        let (mut told, mut carried) = (vec![], vec![]);
+        let (mut rates, mut carried) = (vec![], vec![]);
         let mut due = Instant::now();
         let (mut since, mut before) = (due, all_carried());
-        while told.len() < readings {
+        while rates.len() < readings {
             due += Duration::from_millis(500);
             wait_for("the next reading", || (Instant::now() >= due).then_some(()));
             let read = book.handle_sockets(clock::now(), &sockets(0));
@@ -107,14 +107,14 @@ impl Rates {
                 _ => None,
             });
             if let Some(rate) = rate {
-                told.push(rate);
+                rates.push(rate);
                 let bits = (after - before) as f64 * 8.0;
                 carried.push(bits / 1e6 / (now - since).as_secs_f64());
             }
             (since, before) = (now, after);
         }
-        eprintln!("rates {told:.1?} Mb/s, and {carried:.1?} on the uplinks");
-        Self { told, carried }
+        eprintln!("rates {rates:.1?} Mb/s, and {carried:.1?} on the uplinks");
+        Self { rates, carried }
     }
 }
 
@@ -136,16 +136,16 @@ pub(crate) fn rate_matches_link() {
     shape();
     let stream = Stream::start(Session::new(0, 2), 256 << 10, Duration::ZERO);
     // The first bytes fill buffers.
-    let Rates { told, carried } = Rates::of(&stream.flow, 6);
-    let pairs = told.iter().zip(&carried).skip(1);
-    let share = median(pairs.map(|(told, carried)| told / carried));
+    let Rates { rates, carried } = Rates::of(&stream.flow, 6);
+    let pairs = rates.iter().zip(&carried).skip(1);
+    let share = median(pairs.map(|(rate, carried)| rate / carried));
     // An interface counts the headers of large packets once for several.
     let shares = PAYLOAD_SHARE * 0.95..1.05;
-    assert!(shares.contains(&share), "{told:?} Mb/s of {carried:?}");
+    assert!(shares.contains(&share), "{rates:?} Mb/s of {carried:?}");
     let most = LINK_MBPS * PAYLOAD_SHARE * 1.1;
     assert!(
-        median(told.iter().copied().skip(1)) < most,
-        "{told:?} Mb/s, {most} at most"
+        median(rates.iter().copied().skip(1)) < most,
+        "{rates:?} Mb/s, {most} at most"
     );
     stream.finish();
 }
@@ -158,8 +158,8 @@ pub(crate) fn pausing_flow_is_rated_while_sending() {
     let stream = Stream::start(Session::new(0, 2), 2_500_000, Duration::from_millis(500));
     let expected = LINK_MBPS * PAYLOAD_SHARE;
     let is_rated = (0..5).any(|_| {
-        let told = Rates::of(&stream.flow, 8).told;
-        let share = median(told.into_iter().skip(2)) / expected;
+        let rates = Rates::of(&stream.flow, 8).rates;
+        let share = median(rates.into_iter().skip(2)) / expected;
         assert!(share < 1.1, "{share} of {expected} Mb/s");
         share > 0.9
     });

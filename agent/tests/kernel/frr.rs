@@ -77,7 +77,7 @@ impl Frr {
 }
 
 impl Frr {
-    /// Tells a daemon's process something.
+    /// Sends a signal to a daemon's process.
     pub(crate) fn signal(daemon: &str, signal: Signal) {
         kill(Self::process(daemon), signal).expect("the daemon runs");
     }
@@ -114,8 +114,8 @@ pub(crate) fn vtysh(commands: &[&str]) -> Output {
 }
 
 pub(crate) fn tell(lines: &[&str]) {
-    let told = vtysh(&[&["configure terminal"], lines].concat());
-    assert!(told.status.success(), "{lines:?}: {told:?}");
+    let output = vtysh(&[&["configure terminal"], lines].concat());
+    assert!(output.status.success(), "{lines:?}: {output:?}");
 }
 
 fn routes_to(destination: Ipv4Addr) -> String {

@@ -325,15 +325,15 @@ fn start(scratch: &TempDir) -> Agent {
 }
 
 /// What the agent answers, once the software is not later than it waits for it.
-fn told_in_time(
+fn install_in_time(
     agent: &mut Agent,
     generations: &mut impl Iterator<Item = u64>,
     holding: &ForwardingState,
 ) -> Result<ForwardingState, InstallRefusal> {
     wait_for("an answer of the software", || {
         let generation = generations.next().expect("without end");
-        let told = install(generation, holding);
-        let outcome = only(within("leaf0", || agent.install(told))).outcome;
+        let instruction = install(generation, holding);
+        let outcome = only(within("leaf0", || agent.install(instruction))).outcome;
         let is_late =
             matches!(&outcome, Err(InstallRefusal::Kernel { error }) if speaks_of_lateness(error));
         (!is_late).then_some(outcome)
@@ -347,7 +347,7 @@ pub(crate) fn speaks_of_lateness(words: &str) -> bool {
 }
 
 /// What a sample says of what is held.
-fn told_to_hold(agent: &mut Agent) -> ForwardingState {
+fn held_state(agent: &mut Agent) -> ForwardingState {
     let readings = within("leaf0", || agent.sample().readings).into_iter();
     let mut held = readings.filter_map(|reading| match reading {
         Reading::Holds { holding, .. } => Some(holding.in_order()),
@@ -356,7 +356,7 @@ fn told_to_hold(agent: &mut Agent) -> ForwardingState {
     held.next().expect("a switch tells of what it holds")
 }
 
-/// Why it cannot tell FRR, as operators hear it.
+/// The reason, as operators read it, why the agent cannot send routes to FRR.
 fn lack(agent: &mut Agent) -> Option<Lack> {
     let readings = within("leaf0", || agent.sample().readings).into_iter();
     let mut lacks = readings.filter_map(|reading| match reading {
@@ -382,17 +382,17 @@ fn agent_follows_and_repairs_via_frr() {
     wanted.rules = vec![pin(session.flow, 1)];
     let mut generations = 1..;
     assert_eq!(
-        told_in_time(&mut agent, &mut generations, &wanted),
+        install_in_time(&mut agent, &mut generations, &wanted),
         Ok(wanted.clone())
     );
     assert_eq!(spine_of(&session.flow), 1);
     let heavy = of_routes(&[route(host(2), &[hop(0, 2), hop(1, 1)])]);
-    let outcome = told_in_time(&mut agent, &mut generations, &heavy);
+    let outcome = install_in_time(&mut agent, &mut generations, &heavy);
     assert!(
         matches!(outcome, Err(InstallRefusal::Kernel { .. })),
         "{outcome:?}"
     );
-    assert_eq!(told_to_hold(&mut agent), wanted);
+    assert_eq!(held_state(&mut agent), wanted);
     tell(&[&format!(
         "no ip route {}/32 {} up0 onlink",
         host(2),
@@ -403,10 +403,10 @@ fn agent_follows_and_repairs_via_frr() {
         routes_to(2).contains("dev up1").then_some(())
     });
     wait_for("what is put back", || {
-        (told_to_hold(&mut agent) == wanted).then_some(())
+        (held_state(&mut agent) == wanted).then_some(())
     });
     Frr::signal("zebra", Signal::SIGKILL);
-    assert_eq!(told_to_hold(&mut agent), wanted, "the kernel keeps it");
+    assert_eq!(held_state(&mut agent), wanted, "the kernel keeps it");
     drop(frr);
     // As it does when it starts.
     ip_in("leaf0", &["route", "del", "10.1.0.1/32"]);
@@ -415,6 +415,6 @@ fn agent_follows_and_repairs_via_frr() {
     });
     let _frr = Frr::start();
     wait_for("what is sent again", || {
-        (told_to_hold(&mut agent) == wanted && lack(&mut agent).is_none()).then_some(())
+        (held_state(&mut agent) == wanted && lack(&mut agent).is_none()).then_some(())
     });
 }

@@ -254,8 +254,8 @@ impl Drop for Responder {
     }
 }
 
-fn summary(told: &Value, host: usize) -> &Value {
-    &told["hosts"][host]["summary"]
+fn summary(answer: &Value, host: usize) -> &Value {
+    &answer["hosts"][host]["summary"]
 }
 
 /// The summaries of a probe run. Probes in flight during a stall of the machine are discarded: a run in which a host lost
@@ -266,9 +266,9 @@ fn probe_without_stall(mut probe: impl FnMut() -> Value) -> Value {
         it["sent"] == 0 && it["stalled"].as_u64() > Some(0)
     };
     wait_for("probes during which the machine does not stall", || {
-        let told = probe();
-        let mut hosts = told["hosts"].as_array().expect("a list").iter();
-        (!hosts.any(is_discarded)).then_some(told)
+        let probe_result = probe();
+        let mut hosts = probe_result["hosts"].as_array().expect("a list").iter();
+        (!hosts.any(is_discarded)).then_some(probe_result)
     })
 }
 
@@ -284,14 +284,14 @@ fn operator_probes_without_coordinator() {
         "--rate",
         "100",
     ];
-    let told = probe_without_stall(|| json_of("h0", &asked));
-    assert_eq!(told["hosts"][0]["host"], "10.0.1.1");
+    let answer = probe_without_stall(|| json_of("h0", &asked));
+    assert_eq!(answer["hosts"][0]["host"], "10.0.1.1");
     for (number, routers) in [(0, 1), (1, 3)] {
-        let it = summary(&told, number);
+        let it = summary(&answer, number);
         assert!(it["sent"].as_u64() > Some(0), "{it}");
         assert_eq!(it["routers"]["there"], routers);
         assert!(it["network_us"]["median"].as_f64() > Some(0.0), "{it}");
-        let paths = told["hosts"][number]["paths"].as_array().expect("a list");
+        let paths = answer["hosts"][number]["paths"].as_array().expect("a list");
         assert_eq!(paths.len(), 4);
     }
     let heading = "host      sent  lost  there, back  loss, 95 %";
@@ -311,8 +311,8 @@ fn operator_probes_without_coordinator() {
 fn interrupted_probe_prints_partial_result() {
     let _fabric = Fabric::new();
     let _responder = Responder::start("h2", &["10.0.0.1"]);
-    let told = probe_without_stall(interrupted_probe);
-    let it = summary(&told, 0);
+    let probe_result = probe_without_stall(interrupted_probe);
+    let it = summary(&probe_result, 0);
     assert!(it["sent"].as_u64() > Some(0), "{it}");
 }
 
@@ -330,24 +330,24 @@ fn interrupted_probe() -> Value {
     });
     let pid = Pid::from_raw(probing.id().cast_signed());
     kill(pid, Signal::SIGINT).expect("it runs");
-    let told = probing.wait_with_output().expect("it ends");
-    assert!(told.status.success());
-    serde_json::from_slice(&told.stdout).expect("one JSON object")
+    let output = probing.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
 fn host_without_agent_loses_nothing() {
     let _fabric = Fabric::new();
     let asked = ["probe", "10.1.0.1", "--over-ms", "3000", "--rate", "50"];
-    let told = probe_without_stall(|| json_of("h0", &asked));
-    let it = summary(&told, 0);
+    let answer = probe_without_stall(|| json_of("h0", &asked));
+    let it = summary(&answer, 0);
     assert_eq!(it["lost"], 0, "{it}");
     assert!(it["refused"].as_u64() > Some(0), "{it}");
     let table = agent("h0", &["probe", "10.1.0.1", "--over-ms", "1000"]);
     let words = String::from_utf8_lossy(&table.stderr);
     assert!(words.contains("probe --respond"), "{words}");
-    let nobody = agent("h0", &["probe", "no-such-host.invalid"]);
-    assert_eq!(nobody.status.code(), Some(2));
-    let words = String::from_utf8_lossy(&nobody.stderr);
+    let unresolved = agent("h0", &["probe", "no-such-host.invalid"]);
+    assert_eq!(unresolved.status.code(), Some(2));
+    let words = String::from_utf8_lossy(&unresolved.stderr);
     assert!(
         words.contains("no-such-host.invalid") && words.contains("IPv4"),
         "{words}"
@@ -358,13 +358,13 @@ fn probing_needs_no_rights() {
     let _fabric = Fabric::new();
     let _responder = Responder::start("h2", &["10.0.0.1"]);
     let asked = ["probe", "10.1.0.1", "--over-ms", "2000", "--output", "json"];
-    let told = probe_without_stall(|| {
+    let probe_result = probe_without_stall(|| {
         let run = unprivileged("h0", &asked);
         let words = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.success(), "{words}");
         serde_json::from_slice(&run.stdout).expect("one JSON object")
     });
-    let it = summary(&told, 0);
+    let it = summary(&probe_result, 0);
     assert!(it["stamped"]["kernel"].as_u64() > Some(0), "{it}");
     assert_eq!(it["unsent_forbidden"], 0, "{it}");
 }
@@ -372,22 +372,22 @@ fn probing_needs_no_rights() {
 fn remote_agent_confirms_trace() {
     let _fabric = Fabric::new();
     let trace = ["trace", "udp", "10.0.0.1:40000", "10.1.0.1:4791"];
-    let told = json_of("h0", &trace);
+    let answer = json_of("h0", &trace);
     assert_eq!(
-        (&told["confirmed"], &told["routers_back"]),
+        (&answer["confirmed"], &answer["routers_back"]),
         (&Value::Bool(false), &Value::Null)
     );
     let _responder = Responder::start("h2", &["10.0.0.1"]);
     wait_for("the agent confirms", || {
-        let told = json_of("h0", &trace);
-        let routers = told["routers"].as_array().expect("a list").len();
-        (told["confirmed"] == true && routers == 3 && told["routers_back"] == 3).then_some(())
+        let answer = json_of("h0", &trace);
+        let routers = answer["routers"].as_array().expect("a list").len();
+        (answer["confirmed"] == true && routers == 3 && answer["routers_back"] == 3).then_some(())
     });
     // Where packets of this flow do not arrive, those of others confirm nothing.
     let drop_the_flow = "table ip narrow { chain on { type filter hook forward priority 0; udp dport 4791 drop; }; }";
     nft_in("leaf1", drop_the_flow);
-    let told = once_answered(&trace);
-    assert_eq!(told["confirmed"], false, "{told}");
+    let answer = once_answered(&trace);
+    assert_eq!(answer["confirmed"], false, "{answer}");
     nft_in("leaf1", "delete table ip narrow");
     // Where the host answers no echo, the agent's word is enough.
     nft_in(
@@ -402,8 +402,8 @@ fn remote_agent_confirms_trace() {
 /// On a busy machine the agent at the other end may answer too late to be heard.
 fn once_answered(trace: &[&str]) -> Value {
     wait_for("the agent answers", || {
-        let told = json_of("h0", trace);
-        (told["routers_back"] == 3).then_some(told)
+        let answer = json_of("h0", trace);
+        (answer["routers_back"] == 3).then_some(answer)
     })
 }
 
@@ -412,9 +412,9 @@ fn agent_without_rights_confirms_nothing() {
     let _fabric = Fabric::new();
     let _responder = Responder::start_without_rights("h2", &["10.0.0.1"]);
     let trace = ["trace", "tcp", "10.0.0.1:40000", "10.1.0.1:5001"];
-    let told = once_answered(&trace);
-    assert_eq!(told["confirmed"], false, "{told}");
-    assert_eq!(told["routers"].as_array().map(Vec::len), Some(3));
+    let report = once_answered(&trace);
+    assert_eq!(report["confirmed"], false, "{report}");
+    assert_eq!(report["routers"].as_array().map(Vec::len), Some(3));
 }
 
 /// As by a coordinator on the same machine, whose joins have this port by default.
@@ -423,7 +423,7 @@ fn taken_probe_port_is_reported() {
     within("h0", || {
         let taken = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PROBE_PORT)).expect("the port is free");
         let mut engine = Engine::new(1, Duration::ZERO);
-        engine.answer_once_told(PROBE_PORT);
+        engine.answer_after(PROBE_PORT);
         assert_eq!(engine.lack(), None);
         assert!(engine.handle_list(list([], &[])).is_err());
         let lack = engine.lack().expect("it answers no probe");

@@ -186,7 +186,7 @@ fn drain_is_one_group_change() {
             .map(|last| route(Ipv4Addr::new(10, 77, 0, last), hops))
             .collect()
     };
-    // Else the kernel tells of each route as well when a group changes under it.
+    // Otherwise the kernel also announces each route when the group under it changes.
     let only_asked = "/proc/sys/net/ipv4/nexthop_compat_mode";
     within("leaf0", || fs::write(only_asked, "0")).expect("it can be set");
     hold(&table(&[hop(0, 1), hop(1, 1)])).expect("the kernel takes them");

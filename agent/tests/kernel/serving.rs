@@ -115,7 +115,7 @@ impl Stage {
         self.start_by(command, node, "200")
     }
 
-    /// With a /sys that tells of the node's interfaces.
+    /// Starts the agent with a /sys that shows the node's interfaces.
     pub(crate) fn start_with_files(&self, node: &str) -> Running {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", node, env!("CARGO_BIN_EXE_reweave-agent")]);
@@ -215,7 +215,7 @@ pub(crate) async fn reading<T>(link: &Link, pick: impl Fn(Reading) -> Option<T>)
     }
 }
 
-pub(crate) async fn told(link: &Link, install: Install) -> Ack {
+pub(crate) async fn instruct(link: &Link, install: Install) -> Ack {
     let message = CoordinatorMessage::Install(install);
     link.send(Channel::Commands, &message)
         .await
@@ -275,7 +275,7 @@ fn host_and_leaf_serve_coordinator() {
         reading(&host_link, is_strays).await;
         let spine = 1 - spine_of(&flow);
         let asked = Instant::now();
-        let ack = told(&leaf_link, install(1, &[pin(flow, spine)])).await;
+        let ack = instruct(&leaf_link, install(1, &[pin(flow, spine)])).await;
         eprintln!("installed in {:?}", asked.elapsed());
         assert_eq!(
             ack.outcome,
@@ -303,7 +303,7 @@ fn pins_stay_until_coordinator_is_back() {
         let leaf = stage.start("leaf0");
         let link = stage.session("leaf0").await;
         let rules = [pin(flow, 1 - spine_of(&flow))];
-        assert!(told(&link, install(3, &rules)).await.outcome.is_ok());
+        assert!(instruct(&link, install(3, &rules)).await.outcome.is_ok());
         drop(link);
         stage.listener.close("going away").await;
         assert_eq!(within("leaf0", crate::pins::held), rules);
@@ -321,7 +321,7 @@ fn pins_stay_until_coordinator_is_back() {
             "in the first that is said"
         );
         let rules = [pin(flow, 1 - spine_of(&flow))];
-        assert!(told(&link, install(4, &rules)).await.outcome.is_ok());
+        assert!(instruct(&link, install(4, &rules)).await.outcome.is_ok());
         assert!(leaf.end(Signal::SIGTERM).success());
         // Silence would end the session in other words.
         let goodbye = timeout(TEST_TIMEOUT, link.closed()).await;
@@ -357,7 +357,7 @@ fn killed_agent_keeps_its_promises() {
         let rules = [pin(crate::fabric::some_flow(1), 1)];
         let leaf = stage.start("leaf0");
         let link = stage.session("leaf0").await;
-        assert!(told(&link, install(5, &rules)).await.outcome.is_ok());
+        assert!(instruct(&link, install(5, &rules)).await.outcome.is_ok());
         leaf.end(Signal::SIGKILL);
         // Its first sample comes with the session, not a minute later.
         let _leaf = stage.start_at("leaf0", "60000");
@@ -367,19 +367,19 @@ fn killed_agent_keeps_its_promises() {
             held: Generation(5),
             token: Token(5),
         });
-        assert_eq!(told(&link, install(4, &[])).await.outcome, older);
+        assert_eq!(instruct(&link, install(4, &[])).await.outcome, older);
         assert_eq!(
-            told(&link, install(5, &rules)).await.outcome,
+            instruct(&link, install(5, &rules)).await.outcome,
             Ok(ForwardingState::of_pins(rules.to_vec()))
         );
         assert_eq!(
-            told(&link, install(6, &[])).await.outcome,
+            instruct(&link, install(6, &[])).await.outcome,
             Ok(ForwardingState::default())
         );
     });
 }
 
-/// Programs that stand in for those that an agent asks, and hang until this is dropped.
+/// Stand-ins for the programs that an agent runs. They hang until this is dropped.
 struct HangingPrograms {
     folder: TempDir,
     /// They read it, and nothing writes.
@@ -502,7 +502,7 @@ fn link_change_is_reported_immediately() {
         assert!(spare_is_up(&link).await);
         for to in ["down", "up"] {
             let turn = || drop(ip_in("h0", &["link", "set", "spare1", to]));
-            spare_is_told(&link, to == "up", turn).await;
+            spare_learns(&link, to == "up", turn).await;
         }
     });
 }
@@ -517,12 +517,12 @@ pub(crate) async fn spare_is_up(link: &Link) -> bool {
 }
 
 /// Not by a report.
-pub(crate) async fn spare_is_told(link: &Link, up: bool, turn: impl FnOnce()) {
+pub(crate) async fn spare_learns(link: &Link, up: bool, turn: impl FnOnce()) {
     turn();
     assert_eq!(spare_between_reports(link).await.up, up);
 }
 
-/// As a sample of counters alone tells it: a report has other readings, too.
+/// Compares only the sampled counters, because a report has other readings as well.
 async fn spare_between_reports(link: &Link) -> Counters {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
@@ -552,8 +552,8 @@ fn requested_close_sampling_reports_interfaces() {
         let link = stage.session("h0").await;
         assert!(spare_is_up(&link).await);
         let closely = CoordinatorMessage::Closely(FastSampling { for_ms: 10_000 });
-        let told = link.send(Channel::Commands, &closely).await;
-        told.expect("it is sent");
+        let message = link.send(Channel::Commands, &closely).await;
+        message.expect("it is sent");
         let mut first = spare_between_reports(&link).await;
         for _ in 1..10 {
             first = spare_between_reports(&link).await;

@@ -49,7 +49,7 @@ fn ask(words: &[&str]) -> Vec<String> {
     printed.lines().map(str::to_owned).collect()
 }
 
-/// A database that tells of changes as SONiC's does, and what reads it there, until dropped.
+/// A database that publishes changes as SONiC's does, and its reader. Both stop when this is dropped.
 struct Sonic {
     _frr: Frr,
     redis: Child,

@@ -56,7 +56,7 @@ pub(crate) fn only(acks: Vec<Ack>) -> Ack {
 
 /// What a sample says of pins.
 fn pinned(agent: &mut Agent) -> (u64, Vec<PinRule>) {
-    let told = agent
+    let reports = agent
         .sample()
         .readings
         .into_iter()
@@ -67,7 +67,7 @@ fn pinned(agent: &mut Agent) -> (u64, Vec<PinRule>) {
             } => Some((generation.0, holding.rules)),
             _ => None,
         });
-    told.expect("a switch tells of its pins")
+    reports.expect("a switch tells of its pins")
 }
 
 fn only_leftovers_are_cleared() {
@@ -170,10 +170,14 @@ fn kernel_decides_role() {
     }];
     let destination = host(2);
     let routes = vec![RouteRule { destination, hops }];
-    let mut told = install(2, 2, &[]);
-    told.holding.routes = routes;
-    let ack = only(agent.install(told.clone()));
-    assert_eq!(ack.outcome, Ok(told.holding), "and holds routes of its own");
+    let mut instruction = install(2, 2, &[]);
+    instruction.holding.routes = routes;
+    let ack = only(agent.install(instruction.clone()));
+    assert_eq!(
+        ack.outcome,
+        Ok(instruction.holding),
+        "and holds routes of its own"
+    );
 }
 
 fn instruction_is_followed_and_acknowledged() {

@@ -144,7 +144,7 @@ pub(crate) struct Datagrams {
 
 /// Room for what is sent in 5 s, at some 800 bytes of the kernel for each.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// Marks the number of a datagram that tells how many there were before it.
+/// Marks the sequence number of the datagram that carries the count of the datagrams before it.
 const TOTAL_FLAG: u64 = 1 << 63;
 
 impl Datagrams {
@@ -206,7 +206,7 @@ fn receive_all(receiver: &UdpSocket) -> BTreeSet<u64> {
     while total != Some(arrived.len() as u64) && eintr::retry(|| receiver.recv(&mut number)).is_ok()
     {
         match u64::from_be_bytes(number) {
-            told if told & TOTAL_FLAG != 0 => total = Some(told & !TOTAL_FLAG),
+            report if report & TOTAL_FLAG != 0 => total = Some(report & !TOTAL_FLAG),
             number => drop(arrived.insert(number)),
         }
     }

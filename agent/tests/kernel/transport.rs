@@ -44,18 +44,18 @@ impl Hand {
         self.0.path().to_str().expect("UTF-8")
     }
 
-    fn told(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+    fn invoke(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let run = agent("leaf0", &[&["transport"], arguments].concat());
         let [out, err] = [run.stdout, run.stderr].map(|it| String::from_utf8(it).expect("UTF-8"));
         (run.status.code(), out, err)
     }
 
     fn apply(&self) -> (Option<i32>, String, String) {
-        self.told(&[&["apply", "--state", self.state()], &DESIRED_OPTIONS[..]].concat())
+        self.invoke(&[&["apply", "--state", self.state()], &DESIRED_OPTIONS[..]].concat())
     }
 
     fn revert(&self) -> (Option<i32>, String, String) {
-        self.told(&["revert", "--state", self.state()])
+        self.invoke(&["revert", "--state", self.state()])
     }
 }
 
@@ -103,20 +103,20 @@ fn ports_and_marks_are_reverted() {
     nft(&[COUNTING_RULES]);
     let check = [&["check", "--detailed-exitcode"], &DESIRED_OPTIONS[..]].concat();
     assert_eq!(
-        hand.told(&check),
+        hand.invoke(&check),
         (Some(3), READ_AFTER.to_owned(), String::new())
     );
     assert_eq!(
-        hand.told(&["read"]),
+        hand.invoke(&["read"]),
         done(READ_BEFORE),
         "nothing was changed"
     );
     assert!(!desired_ports_are_given() && !has_marked());
     assert_eq!(hand.apply(), done(READ_AFTER));
-    assert_eq!(hand.told(&["read"]), done(READ_AFTER));
+    assert_eq!(hand.invoke(&["read"]), done(READ_AFTER));
     assert!(desired_ports_are_given() && has_marked());
     assert_eq!(
-        hand.told(&check),
+        hand.invoke(&check),
         done(READ_AFTER),
         "there is nothing to change"
     );
@@ -128,13 +128,13 @@ fn ports_and_marks_are_reverted() {
         "--state",
         hand.state(),
     ];
-    let (code, out, _) = hand.told(&more);
+    let (code, out, _) = hand.invoke(&more);
     assert!(
         code == Some(0) && out.contains("40000-40999, DSCP 26"),
         "{out}"
     );
     assert_eq!(hand.revert(), done(READ_BEFORE));
-    assert_eq!(hand.told(&["read"]), done(READ_BEFORE));
+    assert_eq!(hand.invoke(&["read"]), done(READ_BEFORE));
     let (code, _, said) = hand.revert();
     assert!(
         code == Some(1) && said.contains("no earlier `apply`"),
@@ -157,7 +157,7 @@ fn killed_change_is_reverted() {
     let killed = within("leaf0", || killed_by(tools.path(), hand.state()));
     assert!(killed.code().is_none(), "{killed}");
     let halfway = "source ports 50000-50999, no packet marked\n";
-    assert_eq!(hand.told(&["read"]), done(halfway));
+    assert_eq!(hand.invoke(&["read"]), done(halfway));
     assert_eq!(hand.revert(), done(READ_BEFORE));
     // And one that is begun again is carried through.
     within("leaf0", || killed_by(tools.path(), hand.state()));
@@ -192,7 +192,7 @@ fn foreign_marking_is_left_alone() {
     }
     nft(&["delete table ip reweave_transport"]);
     assert_eq!(hand.revert(), done(READ_BEFORE));
-    let (code, _, said) = hand.told(&["apply", "--dscp", "64", "--to", "10.0.0.0/8"]);
+    let (code, _, said) = hand.invoke(&["apply", "--dscp", "64", "--to", "10.0.0.0/8"]);
     assert!(
         code == Some(2) && said.contains("a DSCP is 0 to 63"),
         "{said}"

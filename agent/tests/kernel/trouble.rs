@@ -19,7 +19,9 @@ use crate::fabric::{Fabric, TEST_TIMEOUT, feed, host, ip_in, pin, some_flow, spi
 use crate::frr_routes::{install, of_routes};
 use crate::pins;
 use crate::routes::{hold, hop, route};
-use crate::serving::{at_the_coordinator, plug_in, spare_is_told, spare_is_up, told as answered};
+use crate::serving::{
+    at_the_coordinator, instruct as answered, plug_in, spare_is_up, spare_learns,
+};
 use crate::tests;
 
 tests! {
@@ -166,7 +168,7 @@ fn overrun_event_socket_triggers_reread() {
                 up || within("h0", overrun) > before,
                 "there was room for all"
             );
-            spare_is_told(&link, up, || agent.signal(Signal::SIGCONT)).await;
+            spare_learns(&link, up, || agent.signal(Signal::SIGCONT)).await;
         }
     });
 }
@@ -246,9 +248,12 @@ fn stray_rule_gets_no_route() {
 fn refused_change_keeps_previous_state() {
     let _fabric = Fabric::new();
     // The line to the coordinator, on host 3, stays as it is.
-    let nobody = Ipv4Addr::new(10, 77, 0, 1);
-    let before = [route(nobody, &[hop(0, 1)])];
-    let after = [route(host(2), &[hop(0, 1)]), route(nobody, &[hop(1, 1)])];
+    let unknown_host = Ipv4Addr::new(10, 77, 0, 1);
+    let before = [route(unknown_host, &[hop(0, 1)])];
+    let after = [
+        route(host(2), &[hop(0, 1)]),
+        route(unknown_host, &[hop(1, 1)]),
+    ];
     let install = |generation, routes: &[RouteRule]| install(generation, &of_routes(routes));
     let held = || {
         within("leaf0", || {

@@ -91,7 +91,7 @@ async fn live(
                     counts.sessions.fetch_add(1, Ordering::Relaxed);
                     uplink.send_measured(reports::sample(host, hosts, second));
                 }
-                Some(AgentEvent::Told(_)) => drop(counts.commands.fetch_add(1, Ordering::Relaxed)),
+                Some(AgentEvent::Instructed(_)) => drop(counts.commands.fetch_add(1, Ordering::Relaxed)),
                 Some(AgentEvent::Lost) => {
                     counts.connected.fetch_sub(1, Ordering::Relaxed);
                     counts.lost.fetch_add(1, Ordering::Relaxed);

@@ -65,11 +65,11 @@ async fn run(members: &Members, agents: usize) {
         let each = kib / (*viewers).max(1) as f64;
         println!("{agents} {viewers} {cores:.3} {each:.0}");
     }
-    let [nobody, one, fifty] = costs.each_ref().map(|cost| cost.core_s / cost.lasted_s);
+    let [idle, one, fifty] = costs.each_ref().map(|cost| cost.core_s / cost.lasted_s);
     println!(
         "# one viewer takes {:.3} cores, fifty take {:.3}",
-        one - nobody,
-        fifty - nobody
+        one - idle,
+        fifty - idle
     );
     println!("# goal: fifty take 0.05 cores, and no more than one");
 }

@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::load::{Heard, listen, revoke, told};
+use crate::load::{Heard, instructed_at, listen, revoke};
 use crate::machine;
 use crate::members::{Members, Operator};
 use crate::process::peak_mib;
@@ -112,10 +112,10 @@ impl People {
         let mut times = Times::default();
         while Instant::now() < end {
             let began = now();
-            revoke(&mut self.operator, "nobody").await;
+            revoke(&mut self.operator, "absent").await;
             times.commits.push(now() - began);
-            let told = told(&mut self.heard, None).await;
-            times.deliveries.push(told - began);
+            let at = instructed_at(&mut self.heard, None).await;
+            times.deliveries.push(at - began);
             sleep(REQUEST_INTERVAL).await;
         }
         times

@@ -82,7 +82,7 @@ async fn reports(members: &Members, agents: usize) -> Crowd {
 
 async fn words(members: &Members, agents: usize) {
     let mut operator = members.operator(0);
-    println!("told commands p50_ms p99_ms max_ms");
+    println!("instructed commands p50_ms p99_ms max_ms");
     let mut heard = listen(members, agents..agents + LISTENER_COUNT);
     sleep(Duration::from_secs(2)).await;
     print("one", commands(&mut heard, &mut operator, agents).await);
@@ -90,10 +90,10 @@ async fn words(members: &Members, agents: usize) {
     println!("# goal: p99 of 50 ms, from the operator's word to the agent");
 }
 
-fn print(told: &str, times: Vec<Duration>) {
+fn print(text: &str, times: Vec<Duration>) {
     let times = Spread::of(times);
     let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| times.ms(share));
-    println!("{told} {} {p50:.1} {p99:.1} {max:.1}", times.count());
+    println!("{text} {} {p50:.1} {p99:.1} {max:.1}", times.count());
 }
 
 pub(crate) async fn until_all_report(operator: &mut Operator, agents: usize) {
@@ -128,7 +128,7 @@ fn oldest(status: &Status, agents: usize) -> u64 {
     ages.max().unwrap_or(u64::MAX)
 }
 
-/// Whether it is one of those that report.
+/// Whether this agent sends reports.
 fn is_one(node: &str, agents: usize) -> bool {
     let number = node
         .strip_prefix('h')
@@ -141,16 +141,16 @@ async fn deliveries(heard: &mut Heard, operator: &mut Operator) -> Vec<Duration>
     let mut times = Vec::new();
     for number in 0..BROADCAST_COUNT {
         let said = now();
-        revoke(operator, &format!("nobody{number}")).await;
+        revoke(operator, &format!("absent{number}")).await;
         for _ in 0..LISTENER_COUNT {
-            times.push(told(heard, None).await - said);
+            times.push(instructed_at(heard, None).await - said);
         }
         sleep(Duration::from_millis(730)).await;
     }
     times
 }
 
-/// One agent after the other is instructed to trace a flow from it to one of those that report.
+/// One agent after the other is instructed to trace a flow from it to a reporting agent.
 async fn commands(heard: &mut Heard, operator: &mut Operator, agents: usize) -> Vec<Duration> {
     let mut times = Vec::new();
     for port in 1..=COMMAND_COUNT {
@@ -164,11 +164,11 @@ async fn commands(heard: &mut Heard, operator: &mut Operator, agents: usize) -> 
             from: end(listener, port),
             to: end(0, 1),
         };
-        let anew = true;
+        let refresh = true;
         let said = now();
-        let answer = operator.ask(&Request::Trace { between, anew }).await;
+        let answer = operator.ask(&Request::Trace { between, refresh }).await;
         assert!(matches!(answer, Some(Response::Traced(_))), "{answer:?}");
-        times.push(told(heard, Some(port)).await - said);
+        times.push(instructed_at(heard, Some(port)).await - said);
         // No more are traced within seconds than people would ask for.
         sleep(Duration::from_millis(373)).await;
     }
@@ -176,8 +176,8 @@ async fn commands(heard: &mut Heard, operator: &mut Operator, agents: usize) -> 
 }
 
 /// When an agent was instructed to trace a flow from this port, or that a member is revoked.
-pub(crate) async fn told(heard: &mut Heard, what: Option<u16>) -> Duration {
-    let told = async {
+pub(crate) async fn instructed_at(heard: &mut Heard, what: Option<u16>) -> Duration {
+    let report = async {
         loop {
             let (at, trace) = heard.recv().await.expect("agents listen");
             let is_it = match (what, &trace) {
@@ -189,7 +189,7 @@ pub(crate) async fn told(heard: &mut Heard, what: Option<u16>) -> Duration {
             }
         }
     };
-    timeout(REPORT_TIMEOUT, told)
+    timeout(REPORT_TIMEOUT, report)
         .await
         .expect("they are instructed")
 }

@@ -9,13 +9,13 @@ fn beside(path: &Path) -> PathBuf {
     path.with_extension("new")
 }
 
-/// The file as it was until the new one is whole on disk, and then the new one.
+/// Replaces the file. Until the new one is durable, the old one stays.
 pub fn replace<F: FileSystem>(files: &F, path: &Path, content: &[u8]) -> io::Result<()> {
     write_beside(files, path, content)?;
     take_place(files, path)
 }
 
-/// What is to take the place of the file, whole on disk.
+/// Writes the new file, durable, under another name.
 pub fn write_beside<F: FileSystem>(files: &F, path: &Path, content: &[u8]) -> io::Result<F::File> {
     let write = || -> io::Result<F::File> {
         let mut file = files.create(&beside(path))?;
@@ -24,19 +24,19 @@ pub fn write_beside<F: FileSystem>(files: &F, path: &Path, content: &[u8]) -> io
         Ok(file)
     };
     write().inspect_err(|_| {
-        // Half a file only takes room; the next one takes its place anyhow.
+        // An incomplete file only takes space, and the next one overwrites it.
         remove_beside(files, path);
     })
 }
 
-/// What was written beside the file is not wanted any longer.
+/// Removes the new file that was to replace this one.
 pub fn remove_beside<F: FileSystem>(files: &F, path: &Path) {
     let _ = files.remove(&beside(path));
 }
 
-/// What was written beside the file takes its place.
+/// Renames the new file over the old one.
 pub fn take_place<F: FileSystem>(files: &F, path: &Path) -> io::Result<()> {
     files.rename(&beside(path), path)?;
-    // The name is an entry of the folder, which has to reach the disk too.
+    // The new name becomes durable with its folder.
     files.sync_folder(path.parent().unwrap_or(Path::new(".")))
 }

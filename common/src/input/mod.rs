@@ -176,7 +176,7 @@ impl<'t> Document<'t> {
         Ok(period)
     }
 
-    /// `around` is where to look when the error does not tell its own place.
+    /// `around` is the place to name when the error does not carry its own.
     fn toml_error(&self, error: &toml::de::Error, around: Range<usize>) -> InputError {
         let span = error.span().unwrap_or(around);
         let said = wording::in_plain_words(error.message());
@@ -396,10 +396,10 @@ mod tests {
 
     #[test]
     fn numbers_are_displayed_readably() {
-        let told = [0.0, -1.0, 0.25, 1e6, 1e300, -2.5e-9, f64::INFINITY];
-        let told = told.map(|number| Number(number).to_string());
+        let values = [0.0, -1.0, 0.25, 1e6, 1e300, -2.5e-9, f64::INFINITY];
+        let values = values.map(|number| Number(number).to_string());
         assert_eq!(
-            told,
+            values,
             ["0", "-1", "0.25", "1000000", "1e300", "-2.5e-9", "inf"]
         );
         let document = Document::new("f.toml", "x = 1e300");

@@ -110,7 +110,7 @@ impl fmt::Display for Request {
             Self::Maintain { name, stage } => {
                 write!(f, "maintenance of {name}: {}", stage_of(*stage))
             }
-            Self::Job { job, order } => write!(f, "job {job}: {}", told(order)),
+            Self::Job { job, order } => write!(f, "job {job}: {}", order_name(order)),
             Self::Invite {
                 member, lasting, ..
             } => write!(f, "invite {member}, within {} s", lasting.as_secs()),
@@ -121,7 +121,7 @@ impl fmt::Display for Request {
                 write!(f, "make a token, good for {} s", lasting.as_secs())
             }
             Self::Renew { .. } => f.write_str("renew a certificate"),
-            Self::Trace { anew: true, .. } => f.write_str("trace flows now"),
+            Self::Trace { refresh: true, .. } => f.write_str("trace flows now"),
             Self::Audit { .. } => f.write_str("read the audit log"),
             Self::Status
             | Self::Diagnose
@@ -133,7 +133,7 @@ impl fmt::Display for Request {
             | Self::Matrix { .. }
             | Self::Explain { .. }
             | Self::Pairs { .. }
-            | Self::Trace { anew: false, .. }
+            | Self::Trace { refresh: false, .. }
             | Self::Imbalance
             | Self::Discover { .. }
             | Self::Jobs
@@ -163,7 +163,7 @@ fn stage_of(stage: Option<MaintenanceStage>) -> &'static str {
     }
 }
 
-fn told(order: &JobOrder) -> String {
+fn order_name(order: &JobOrder) -> String {
     match order {
         JobOrder::Register { hosts, .. } => format!("on {}", hosts.join(", ")),
         JobOrder::Phase { name, .. } => format!("phase {name}"),

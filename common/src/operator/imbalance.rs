@@ -31,7 +31,7 @@ pub struct Imbalances {
     /// Those first that are farthest above their floor; not all of a large cluster.
     pub jobs: Vec<JobImbalance>,
     /// How it was of late, the oldest first; nothing of when no elephant had a choice.
-    pub course: Vec<NotedImbalance>,
+    pub history: Vec<NotedImbalance>,
 }
 
 /// For one job's elephants alone, as if no other job sent anything.

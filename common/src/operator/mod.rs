@@ -50,8 +50,8 @@ pub use membership::{
 pub use order::{Allocation, JobOrder, JobPhase, RegisteredJob, StartedJob};
 pub use place::{Hop, hops};
 pub use plan::{
-    Alternative, Base, Course, Iteration, Move, Pin, Plan, Prediction, Report, TouchedJob, Via,
-    Wave,
+    Alternative, Base, Iteration, Move, NamedMigration, Pin, Plan, Prediction, Report, TouchedJob,
+    Via, Wave,
 };
 pub use refused::Refused;
 pub use resolve::{Unknown, links_named};
@@ -141,10 +141,10 @@ pub enum Request {
     ApplyAnyway {
         generation: Generation,
     },
-    /// Which path these flows take, as it was traced last; `anew` has agents trace them for a while.
+    /// Which path these flows take, as it was traced last; `refresh` has agents trace them for a while.
     Trace {
         between: Between,
-        anew: bool,
+        refresh: bool,
     },
     /// How evenly flows are spread, layer by layer.
     Imbalance,
@@ -270,7 +270,7 @@ impl Request {
             | Self::Matrix { .. }
             | Self::Explain { .. }
             | Self::Pairs { .. }
-            | Self::Trace { anew: false, .. }
+            | Self::Trace { refresh: false, .. }
             | Self::Imbalance
             | Self::Discover { .. }
             | Self::Jobs
@@ -282,7 +282,7 @@ impl Request {
             | Self::DenyLists
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
-            | Self::Trace { anew: true, .. }
+            | Self::Trace { refresh: true, .. }
             | Self::Rewire { .. }
             | Self::Drain { .. }
             | Self::Weigh { .. }

@@ -43,7 +43,7 @@ pub struct Plan {
     /// Jobs that it touches, those first of which it touches most.
     pub touched: Vec<TouchedJob>,
     /// The order in which tables and circuits change, where it could begin now.
-    pub course: Option<Course>,
+    pub migration: Option<NamedMigration>,
     /// What there was when it was shown on offer.
     pub base: Option<Base>,
     pub moves: Vec<Move>,
@@ -130,7 +130,7 @@ type Tables = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
 /// From what there is, wave by wave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Course {
+pub struct NamedMigration {
     #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, BTreeMap<String, Vec<Via>>>))]
     pub tables_before: Tables,
     pub circuits_before: BTreeMap<String, CircuitSet>,
@@ -148,15 +148,15 @@ pub struct Wave {
     pub undrain: Vec<Tables>,
 }
 
-impl Course {
+impl NamedMigration {
     pub fn named(
-        course: &migration_plan::MigrationPlan,
+        migration: &migration_plan::MigrationPlan,
         (tables_before, circuits_before): (&migration_plan::Tables, &Circuits),
         fabric: &Fabric,
     ) -> Self {
         let rounds =
             |rounds: &[migration_plan::Round]| rounds.iter().map(|it| tables(it, fabric)).collect();
-        let waves = course.waves.iter().map(|wave| Wave {
+        let waves = migration.waves.iter().map(|wave| Wave {
             drain: rounds(&wave.drain),
             circuits: circuits(&wave.circuits, fabric),
             undrain: rounds(&wave.undrain),
@@ -246,7 +246,7 @@ impl Plan {
             seal: String::new(),
             hindered_by: Vec::new(),
             touched: Vec::new(),
-            course: None,
+            migration: None,
             base: None,
             moves: moves(&plan.moves, fabric),
             predictions: plan.predictions.iter().map(Prediction::from).collect(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use super::plan::{Base, Course, Pin, Plan, Via, Wave};
+use super::plan::{Base, NamedMigration, Pin, Plan, Via, Wave};
 use crate::circuit::CircuitSet;
 use crate::fabric::{Circuits, Fabric};
 use crate::forwarding::{ForwardingTable, NextHop};
@@ -62,7 +62,7 @@ impl Plan {
     }
 }
 
-impl Course {
+impl NamedMigration {
     /// By ids, and from which tables and circuits it leads.
     pub fn resolve(
         &self,

@@ -26,12 +26,12 @@ impl Plan {
             (&self.tables, &self.circuits, &self.pins),
             &self.hindered_by,
         );
-        let (changes, course) = (&self.changes, &self.course);
+        let (changes, migration) = (&self.changes, &self.migration);
         let promised = (&self.moves, &self.predictions, &self.iterations);
         let of = (self.generation, self.parent, self.takes_back);
         mark(format_args!(
             "{:?}",
-            (of, does, changes, course, promised, jobs, hindered)
+            (of, does, changes, migration, promised, jobs, hindered)
         ))
     }
 }

@@ -111,7 +111,7 @@ pub struct Unsent {
 }
 
 /// Probes that one packet of the sender's MTU holds, of which it is known whether they came through. What
-/// comes back to tell is small.
+/// comes back to report it is small.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Large {

@@ -337,11 +337,11 @@ mod tests {
             add(&mut later, part, [nanos, nanos]);
         }
         times.merge(&later);
-        let told = ProbePart::ALL.map(|part| {
+        let reports = ProbePart::ALL.map(|part| {
             let durations = times.of(part);
             (durations.count(), durations.least().unwrap().as_nanos())
         });
-        assert_eq!(told, [(4, 1), (2, 2), (3, 0), (2, 4)]);
+        assert_eq!(reports, [(4, 1), (2, 2), (3, 0), (2, 4)]);
     }
 
     #[test]
@@ -354,12 +354,12 @@ mod tests {
 
     #[test]
     fn invalid_buckets_are_dropped_counts_saturate() {
-        let told = format!(
+        let text = format!(
             r#"{{"5": 4294967295, "{}": 1, "{}": 2, "65535": 9}}"#,
             LAST_BUCKET,
             LAST_BUCKET + 1
         );
-        let mut times: Times = serde_json::from_str(&told).unwrap();
+        let mut times: Times = serde_json::from_str(&text).unwrap();
         times.merge(&times.clone());
         let network = times.of(ProbePart::Network);
         assert_eq!(network.count(), u64::from(u32::MAX) + 2);
@@ -369,8 +369,8 @@ mod tests {
 
     #[test]
     fn unordered_repeated_buckets_are_merged() {
-        let told = r#"{"9": 1, "3": 2, "9": 4, "1": 4294967295, "1": 1}"#;
-        let heard: Times = serde_json::from_str(told).unwrap();
+        let text = r#"{"9": 1, "3": 2, "9": 4, "1": 4294967295, "1": 1}"#;
+        let heard: Times = serde_json::from_str(text).unwrap();
         let back = serde_json::to_string(&heard).unwrap();
         assert_eq!(back, r#"{"1":4294967295,"3":2,"9":5}"#);
     }

@@ -15,8 +15,8 @@ use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Pin;
 
 use crate::columns::TablesByDestination;
-use crate::course::differing;
 use crate::mesh::{Ground, Mesh};
+use crate::migration::differing;
 use crate::pins::by_flow;
 use crate::{Network, Unsound};
 
@@ -92,9 +92,9 @@ pub(crate) fn waits(
     let (network, fabric) = (ground.network, ground.network.fabric);
     let tables = TablesByDestination::of(next, fabric.nodes().len());
     let pinned = pinned(network, pins);
-    let (nobody, no_pins) = (BTreeSet::new(), BTreeMap::new());
+    let (no_nodes, no_pins) = (BTreeSet::new(), BTreeMap::new());
     for to in fabric.endpoints().filter(|to| is_concerned(*to)) {
-        let mesh = Mesh::new(ground, to, &tables, &nobody, &no_pins);
+        let mesh = Mesh::new(ground, to, &tables, &no_nodes, &no_pins);
         let sources: Vec<_> = fabric.endpoints().filter(|from| *from != to).collect();
         let way = BufferWalk { network, next, to };
         way.walk(&sources, |at| mesh.links(at), &mut waits);

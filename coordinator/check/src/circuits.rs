@@ -42,11 +42,11 @@ fn unplugged(fabric: &Fabric, optical: OpticalId, set: &CircuitSet) -> Vec<Unsou
         a.zip(b).is_some_and(|(a, b)| a != b)
     };
     let bad = set.iter().filter(|circuit| !joins_two(circuit.ports()));
-    let told = bad.map(|circuit| Unsound::JoinsNothing {
+    let reports = bad.map(|circuit| Unsound::JoinsNothing {
         optical: fabric.optical(optical).name.clone(),
         circuit,
     });
-    told.collect()
+    reports.collect()
 }
 
 /// Nodes that keep too little while these links are dark: of what they have when all is well, or of what they

@@ -14,8 +14,8 @@ use reweave_common::plan::{Pin, Plan};
 use reweave_common::resource_set::ResourceSet;
 
 use crate::columns::TablesByDestination;
-use crate::course::differing;
 use crate::mesh::{NextLinks, Open};
+use crate::migration::differing;
 use crate::pins::by_flow;
 use crate::{Network, circuits_after};
 
@@ -111,11 +111,11 @@ impl ClaimSet {
     fn take_tables(&mut self, both: &[Side<'_>; 2]) {
         let [before, after] = both.each_ref().map(|side| side.network);
         let nodes: BTreeSet<_> = before.tables.keys().chain(after.tables.keys()).collect();
-        let (mut told, mut towards) = (Vec::new(), BTreeSet::new());
+        let (mut instructed, mut towards) = (Vec::new(), BTreeSet::new());
         for &at in nodes {
             let differing = differing([before.tables.get(&at), after.tables.get(&at)]);
             if !differing.is_empty() {
-                told.push(at);
+                instructed.push(at);
                 towards.extend(differing);
             }
         }
@@ -127,20 +127,20 @@ impl ClaimSet {
         }
         let is_there = |to: &NodeId| to.index() < before.fabric.nodes().len();
         for to in towards.into_iter().filter(is_there) {
-            self.take_ways_to(to, both, &told);
+            self.take_ways_to(to, both, &instructed);
         }
-        self.0.nodes.extend(told);
+        self.0.nodes.extend(instructed);
     }
 
     /// Of those that get an instruction.
-    fn take_ways_to(&mut self, to: NodeId, both: &[Side<'_>; 2], told: &[NodeId]) {
+    fn take_ways_to(&mut self, to: NodeId, both: &[Side<'_>; 2], instructed_nodes: &[NodeId]) {
         let ways = both.each_ref().map(|side| side.ways(to));
         let goes_on = |at: &NodeId| {
             let hops = both.each_ref().map(|side| side.tables.entry(to, *at));
             let [before, after] = hops.map(|hops| hops.filter(|hops| is_weighed(hops)));
             ways[0].same_as(&ways[1], *at) && before == after
         };
-        let elsewhere = told.iter().filter(|at| !goes_on(at));
+        let elsewhere = instructed_nodes.iter().filter(|at| !goes_on(at));
         let elsewhere: Vec<_> = elsewhere.copied().collect();
         if !elsewhere.is_empty() {
             self.0.destinations.insert(to);
@@ -212,8 +212,8 @@ impl<'a> DestinationForwarding<'a> {
         };
         let nodes = network.fabric.nodes().map(|(node, _)| node);
         let ways = nodes.map(|node| {
-            let told = tables.entry(to, node).map(NextLinks::Table);
-            told.unwrap_or_else(|| by_itself(node))
+            let reports = tables.entry(to, node).map(NextLinks::Table);
+            reports.unwrap_or_else(|| by_itself(node))
         });
         Self {
             network,

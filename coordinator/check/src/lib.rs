@@ -30,9 +30,9 @@ mod buffers;
 mod circuits;
 mod claims;
 mod columns;
-mod course;
 mod loads;
 mod mesh;
+mod migration;
 mod pins;
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ mod unsound;
 mod ways;
 
 pub use claims::claims;
-pub use course::{CourseCheck, check_migration, check_step, judge_steps};
+pub use migration::{MigrationCheck, check_migration, check_step, judge_steps};
 pub use touched::{Sent, Touch, Touches};
 pub use unsound::{NamedPin, Overload, PinFault, Trouble, Unsound};
 
@@ -121,14 +121,14 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
         circuits: &circuits,
         ..*network
     };
-    let changed_hops = course::changed_hops_by_plan(network, plan);
+    let changed_hops = migration::changed_hops_by_plan(network, plan);
     let is_of_pins = changed_hops.is_empty() && circuits == *network.circuits;
     let kept = plan.kept_of(network.pins);
     // Pins that go are lifted before tables and circuits change, and pins that come are set after that.
     let pins = if is_of_pins { &plan.pins } else { &kept };
     found.extend(judge_flows([network, &after], pins));
     if !is_of_pins {
-        found.extend(course::at_rest([network, &after], plan, &changed_hops));
+        found.extend(migration::at_rest([network, &after], plan, &changed_hops));
     }
     if found.is_empty() {
         found.extend(buffers::deadlock(network, &plan.tables, &plan.pins));

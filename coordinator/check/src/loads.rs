@@ -18,10 +18,10 @@
 //! and no known flow accounts for may be what a flow makes room for.
 //!
 //! Not judged are
-//! - plans that pin no flow anew, or take a change back: pins that are lifted lead nowhere or serve no more, and an operator
+//! - plans that pin no further flow, or roll a change back: pins that are lifted lead nowhere or serve no more, and an operator
 //!   who takes a change back wants what was there before;
-//! - tables and circuits, and so the legs of a course. Of several next hops a switch picks one by its hash, which nobody
-//!   outside knows. And what a drain is for, a link that is about to fail or is worked on, has to be possible in a network
+//! - tables and circuits, and so the steps of a migration plan. Of several next hops a switch picks one by a hash that
+//!   is not known here. And a drain, of a link that is about to fail or is worked on, has to be possible in a network
 //!   that has no room as well.
 
 use std::collections::{BTreeMap, BTreeSet};

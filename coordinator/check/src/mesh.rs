@@ -27,7 +27,7 @@ pub(crate) enum NextLinks<'a> {
 
 impl NextLinks<'_> {
     pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> {
-        let told: &[NextHop] = match self {
+        let next_hops: &[NextHop] = match self {
             Self::Table(hops) => hops,
             Self::Links(_) => &[],
         };
@@ -35,7 +35,10 @@ impl NextLinks<'_> {
             Self::Table(_) => &[],
             Self::Links(links) => links,
         };
-        told.iter().map(|hop| hop.link).chain(over.iter().copied())
+        next_hops
+            .iter()
+            .map(|hop| hop.link)
+            .chain(over.iter().copied())
     }
 
     fn is_one_of(&self, ways: &[Self]) -> bool {

@@ -80,7 +80,7 @@ pub enum Unsound {
     Deadlock {
         buffers: Vec<String>,
     },
-    /// The course does not lead to what the plan says.
+    /// The migration plan does not lead to what the plan says.
     LeadsElsewhere,
     // What came with 1.1 follows.
     /// Flows that nothing held back would come to a link that has no room for them.

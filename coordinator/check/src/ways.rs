@@ -75,7 +75,7 @@ impl FlowPaths<'_> {
         let circle = touched
             .iter()
             .find_map(|&switch| self.circle_behind(switch));
-        let circle = circle.map(|nodes| self.told_loop(&nodes));
+        let circle = circle.map(|nodes| self.named_loop(&nodes));
         let lost = touched
             .iter()
             .flat_map(|&switch| self.black_holes_behind(switch));
@@ -116,7 +116,7 @@ impl FlowPaths<'_> {
         let lost = |link: LinkId| {
             let reached = self.reached_from(self.head(switch, link));
             let stuck_at = reached.into_keys().find(|&node| self.is_stuck(node))?;
-            Some(self.told_black_hole(switch, link, stuck_at))
+            Some(self.named_black_hole(switch, link, stuck_at))
         };
         let links = self.links(switch, &self.after).into_iter();
         links.filter_map(lost).collect()
@@ -195,14 +195,14 @@ impl FlowPaths<'_> {
         node != self.destination && fabric.node(node).role.forwards()
     }
 
-    fn told_loop(&self, nodes: &[NodeId]) -> Unsound {
+    fn named_loop(&self, nodes: &[NodeId]) -> Unsound {
         Unsound::Loop {
             flow: self.flow,
             nodes: nodes.iter().map(|&node| self.name(node)).collect(),
         }
     }
 
-    fn told_black_hole(&self, at: NodeId, link: LinkId, stuck_at: NodeId) -> Unsound {
+    fn named_black_hole(&self, at: NodeId, link: LinkId, stuck_at: NodeId) -> Unsound {
         let flow = self.flow;
         Unsound::BlackHole {
             way: named(self.ground.network, &Pin { flow, at, link }),

@@ -245,7 +245,7 @@ pub(crate) fn follow(
         reach,
         coordinator,
         generation,
-        told: None,
+        last_line: None,
     };
     follower.follow()
 }
@@ -255,7 +255,7 @@ struct Follower<'r> {
     reach: &'r Reach,
     coordinator: Coordinator,
     generation: Generation,
-    told: Option<String>,
+    last_line: Option<String>,
 }
 
 impl Follower<'_> {
@@ -278,16 +278,16 @@ impl Follower<'_> {
         let mut changes = changes.into_iter();
         let words = changes.find(|change| change.generation == self.generation);
         let words = words.map(|change| show::phase(&change));
-        if words.is_some() && words != self.told {
+        if words.is_some() && words != self.last_line {
             tell(words.as_deref().unwrap_or_default());
-            self.told = words;
+            self.last_line = words;
         }
         Ok(record)
     }
 
     /// A coordinator that was started again goes on with what it had begun.
     fn reach_again(&mut self, lost: &CliError) -> Result<(), CliError> {
-        tell(&format!("{}; retrying", lost.told()));
+        tell(&format!("{}; retrying", lost.error_chain()));
         let generation = self.generation;
         let end = Instant::now() + RECONNECT_TIMEOUT;
         loop {
@@ -320,14 +320,14 @@ mod tests {
             reasons: Vec::new(),
             generation: Generation(14),
         };
-        let said = gone(Generation(13), &back).told();
+        let said = gone(Generation(13), &back).error_chain();
         assert!(
             said.contains("plan 13 is not on offer: it was rolled back"),
             "{said}"
         );
         assert!(said.contains("`reweave plan show 13`"), "{said}");
         let offered = vec![Generation(5)];
-        let other = CliError::Refused(Refused::OtherPlan { offered }).told();
+        let other = CliError::Refused(Refused::OtherPlan { offered }).error_chain();
         assert!(
             other.contains("review it with `reweave plan show 5`"),
             "{other}"

@@ -214,7 +214,7 @@ impl Coordinator {
         {
             tell(&format!(
                 "warning: certificate renewal failed: {}",
-                error.told()
+                error.error_chain()
             ));
         }
         Ok(coordinator)
@@ -497,14 +497,14 @@ mod tests {
         let addresses = [1_u8, 2].map(|nth| SocketAddr::from(([10, 0, 0, nth], 7332)));
         let silent = |address| LinkError::HandshakeTimedOut { address };
         let failures = addresses.map(silent).into();
-        let said = unreached(&addresses, LinkError::NoneReached(failures)).told();
+        let said = unreached(&addresses, LinkError::NoneReached(failures)).error_chain();
         let head = "cannot reach any coordinator at 10.0.0.1:7332, 10.0.0.2:7332: ";
         assert!(said.starts_with(head), "{said}");
         for address in addresses {
             let why = format!("{address} did not complete the handshake");
             assert_eq!(said.matches(&why).count(), 1, "{said}");
         }
-        let alone = unreached(&addresses[..1], silent(addresses[0])).told();
+        let alone = unreached(&addresses[..1], silent(addresses[0])).error_chain();
         let head = "cannot reach the coordinator at 10.0.0.1:7332: 10.0.0.1:7332 did not";
         assert!(alone.starts_with(head), "{alone}");
     }
@@ -526,21 +526,21 @@ mod tests {
             coordinators: vec!["10.0.0.1".to_owned(), "10.0.0.2:7000".to_owned()],
             identity: Some(PathBuf::from("/lab")),
         };
-        let told = |reach: &Reach| {
+        let describe = |reach: &Reach| {
             let addresses = reach.addresses().unwrap().into_iter();
             let addresses: Vec<_> = addresses.map(|it| it.to_string()).collect();
             (addresses.join(" "), reach.folder().unwrap())
         };
         let by_context = reach_of(Some(lab));
         let addresses = "10.0.0.1:7332 10.0.0.2:7000".to_owned();
-        assert_eq!(told(&by_context), (addresses, PathBuf::from("/lab")));
+        assert_eq!(describe(&by_context), (addresses, PathBuf::from("/lab")));
         let given = Reach {
             coordinator: vec!["10.0.9.9".to_owned()],
             identity: Some(PathBuf::from("/own")),
             ..by_context
         };
         let addresses = "10.0.9.9:7332".to_owned();
-        assert_eq!(told(&given), (addresses, PathBuf::from("/own")));
+        assert_eq!(describe(&given), (addresses, PathBuf::from("/own")));
         let local = reach_of(None).addresses().unwrap();
         assert_eq!(local, [SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT))]);
     }
@@ -561,9 +561,11 @@ mod tests {
         let error = reach.identity(folder).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(
-            error.told().contains("not the certificate of an operator"),
+            error
+                .error_chain()
+                .contains("not the certificate of an operator"),
             "{}",
-            error.told()
+            error.error_chain()
         );
     }
 
@@ -659,7 +661,7 @@ mod tests {
         let now = Instant::now();
         let runtime = coordinator.runtime;
         let alone = runtime.block_on(coordinator.ask_until(&Request::WhoAmI, now));
-        let why = alone.unwrap_err().told();
+        let why = alone.unwrap_err().error_chain();
         assert!(why.contains("still starts: it waits for c2"), "{why}");
 
         coordinator.addresses.push(leads);
@@ -691,7 +693,7 @@ mod tests {
             "cannot use the coordinator at {gone}: coordinator c2 was removed from the cluster; give \
              the address of another coordinator with --coordinator or `reweave context set`"
         );
-        assert_eq!((error.told(), error.exit_code()), (expected, 1));
+        assert_eq!((error.error_chain(), error.exit_code()), (expected, 1));
         asked(&ann, &[gone, stays]).await.unwrap();
     }
 

@@ -86,17 +86,17 @@ impl Diagnose {
 
 impl Explain {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let told = match (&self.evidence, &self.fabric) {
+        let report = match (&self.evidence, &self.fabric) {
             (Some(file), Some(fabric)) => self.by_file(file, &input::fabric(fabric)?)?,
             _ => self.by_traffic(reach)?,
         };
-        print_report(output, &told)
+        print_report(output, &report)
     }
 
     fn by_file(&self, file: &Path, fabric: &Fabric) -> Result<Explanation, CliError> {
-        let told = causes::explain(&read(file)?, fabric, &self.job);
-        let told = told.map_err(|source| unfit(file, source))?;
-        told.ok_or_else(|| CliError::NoSuchJob {
+        let explained = causes::explain(&read(file)?, fabric, &self.job);
+        let explained = explained.map_err(|source| unfit(file, source))?;
+        explained.ok_or_else(|| CliError::NoSuchJob {
             job: self.job.clone(),
             path: file.to_owned(),
         })
@@ -112,7 +112,7 @@ impl Explain {
 
     fn by_traffic(&self, reach: &Reach) -> Result<Explanation, CliError> {
         match Coordinator::reach(reach)?.ask(&self.asked())? {
-            Response::Explanation(Some(told)) => Ok(*told),
+            Response::Explanation(Some(report)) => Ok(*report),
             Response::Explanation(None) => Err(CliError::NoTraffic {
                 job: self.job.clone(),
             }),
@@ -188,9 +188,9 @@ impl Report for Explanation {
 }
 
 /// Beside the others, by each figure that is known.
-fn pair(told: &Explanation) -> String {
-    let [from, to] = &told.hosts;
-    let ends = match told.ranks {
+fn pair(explanation: &Explanation) -> String {
+    let [from, to] = &explanation.hosts;
+    let ends = match explanation.ranks {
         Some([first, second]) => format!("rank {first} on {from} to rank {second} on {to}"),
         None => format!("{from} to {to}"),
     };
@@ -203,8 +203,11 @@ fn pair(told: &Explanation) -> String {
     let rate = |rate: Option<Rate>| rate.map(|it| it.to_string());
     format!(
         "slowest pair: {ends}{}{}",
-        beside(ms(told.pair_ms), ms(told.others_ms)),
-        beside(rate(told.pair_bits_per_s), rate(told.others_bits_per_s))
+        beside(ms(explanation.pair_ms), ms(explanation.others_ms)),
+        beside(
+            rate(explanation.pair_bits_per_s),
+            rate(explanation.others_bits_per_s)
+        )
     )
 }
 
@@ -231,10 +234,10 @@ mod tests {
             };
             Ok::<_, clap::Error>(hosts)
         };
-        let told = |list: &[&str]| asked(list).unwrap().join(" ");
-        assert_eq!(told(&["h[0-2],g7"]), "h0 h1 h2 g7");
-        assert_eq!(told(&["h0,h1", "h5"]), "h0 h1 h5");
-        assert_eq!(told(&[]), "");
+        let describe = |list: &[&str]| asked(list).unwrap().join(" ");
+        assert_eq!(describe(&["h[0-2],g7"]), "h0 h1 h2 g7");
+        assert_eq!(describe(&["h0,h1", "h5"]), "h0 h1 h5");
+        assert_eq!(describe(&[]), "");
         let said = asked(&["h[0-"]).unwrap_err().to_string();
         assert!(said.contains("a bracket that is not closed"), "{said}");
     }

@@ -64,14 +64,14 @@ struct Verdict {
     why: Vec<String>,
     /// Pins of which it is unknown whether they lead anywhere.
     not_looked_at: Vec<String>,
-    /// Of each leg of its course, where it has one.
-    legs: Vec<LegVerdict>,
+    /// Of each step of its migration plan, where it has one.
+    steps: Vec<StepVerdict>,
     /// Jobs that it touches, as the plan tells.
     touched: Vec<TouchedJob>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-struct LegVerdict {
+struct StepVerdict {
     #[serde(flatten)]
     place: StepPosition,
     sound: bool,
@@ -115,13 +115,13 @@ impl Ground {
         let found = base.map(|base| base.resolve(fabric)).transpose()?;
         let (pins, tables, circuits, mut down) = found.unwrap_or_else(untouched);
         down.extend(operator::links_named(&asked.down, fabric)?);
-        let told = base.map(|base| base.capacity_floor);
+        let stated_floor = base.map(|base| base.capacity_floor);
         Ok(Self {
             pins,
             tables,
             circuits,
             down,
-            floor: asked.floor.or(told).unwrap_or_default(),
+            floor: asked.floor.or(stated_floor).unwrap_or_default(),
             is_lossless: asked.lossless || base.is_some_and(|base| base.lossless),
         })
     }
@@ -132,23 +132,26 @@ fn owners(fabric: &Fabric, plan: &Plan) -> Result<(BTreeMap<Ipv4Addr, NodeId>, b
     let own = fabric.nodes();
     let own = own.filter_map(|(node, _)| Some((fabric.address(node)?, node)));
     let base = plan.base.as_ref();
-    let told = base.map_or(Ok(None), |base| base.owners(fabric))?;
-    let are_told = told.is_some();
-    let all = own.chain(told.unwrap_or_default()).collect();
-    Ok((all, are_told))
+    let stated_owners = base.map_or(Ok(None), |base| base.owners(fabric))?;
+    let arguments_are_documented = stated_owners.is_some();
+    let all = own.chain(stated_owners.unwrap_or_default()).collect();
+    Ok((all, arguments_are_documented))
 }
 
-/// The plan by itself, and each leg of its course from where that says it begins.
+/// The plan by itself, and each step of its migration plan from where that says it begins.
 fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict, Unknown> {
     let ground = Ground::of(fabric, named, asked)?;
     let plan = named.resolve(fabric)?;
-    let course = named.course.as_ref().map(|course| course.resolve(fabric));
+    let migration_plan = named
+        .migration
+        .as_ref()
+        .map(|migration_plan| migration_plan.resolve(fabric));
     let first = || {
         let (tables, circuits) = (ground.tables.clone(), ground.circuits.clone());
         (tables, circuits, MigrationPlan::default())
     };
-    let (tables, circuits, course) = course.transpose()?.unwrap_or_else(first);
-    let (addresses, are_told) = owners(fabric, named)?;
+    let (tables, circuits, migration_plan) = migration_plan.transpose()?.unwrap_or_else(first);
+    let (addresses, arguments_are_documented) = owners(fabric, named)?;
     let nothing = Tables::new();
     let in_force = Network {
         fabric,
@@ -176,27 +179,27 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict,
         &departing
     };
     let mut found = check(at_rest, &plan).err().unwrap_or_default();
-    let unjudged = found.extract_if(.., |it| !are_told && leads_nowhere(it));
+    let unjudged = found.extract_if(.., |it| !arguments_are_documented && leads_nowhere(it));
     let unjudged: BTreeSet<_> = unjudged.map(|it| not_looked_at(&it)).collect();
     let mut why = words(&found);
     why.extend(named.hindered_by.clone());
     why.extend(has_no_course(named, &plan, &ground).then(|| NO_ORDER_REASON.to_owned()));
-    // Pins that go are lifted before all legs, and pins that come are set after them.
+    // Pins that go are lifted before all steps, and pins that come are set after them.
     let kept = plan.kept_of(&ground.pins);
     let under_way = Network {
         pins: &kept,
         ..departing
     };
-    let legs = judge_steps(&under_way, &course);
-    if legs.iter().all(|(_, why)| why.is_empty()) && !course.is_empty() {
+    let steps = judge_steps(&under_way, &migration_plan);
+    if steps.iter().all(|(_, why)| why.is_empty()) && !migration_plan.is_empty() {
         let mut wanted = circuits.clone();
         wanted.extend(plan.circuits.clone());
-        let arrives = check_migration(&under_way, &course, (&plan.tables, &wanted));
+        let arrives = check_migration(&under_way, &migration_plan, (&plan.tables, &wanted));
         why.extend(words(&arrives.err().unwrap_or_default()));
     }
     Ok(Verdict {
         not_looked_at: unjudged.into_iter().collect(),
-        ..Verdict::of(why, &legs, named)
+        ..Verdict::of(why, &steps, named)
     })
 }
 
@@ -221,7 +224,7 @@ fn has_no_course(named: &Plan, plan: &plan::Plan, ground: &Ground) -> bool {
     let mut circuits = ground.circuits.clone();
     circuits.extend(plan.circuits.clone());
     let moves = circuits != ground.circuits || plan.tables != ground.tables;
-    moves && named.base.is_some() && named.course.is_none()
+    moves && named.base.is_some() && named.migration.is_none()
 }
 
 fn words(why: &[Unsound]) -> Vec<String> {
@@ -229,18 +232,18 @@ fn words(why: &[Unsound]) -> Vec<String> {
 }
 
 impl Verdict {
-    fn of(why: Vec<String>, legs: &[(StepPosition, Vec<Unsound>)], plan: &Plan) -> Self {
-        let legs = legs.iter().map(|(place, why)| LegVerdict {
+    fn of(why: Vec<String>, steps: &[(StepPosition, Vec<Unsound>)], plan: &Plan) -> Self {
+        let steps = steps.iter().map(|(place, why)| StepVerdict {
             place: *place,
             sound: why.is_empty(),
             why: words(why),
         });
-        let legs: Vec<_> = legs.collect();
+        let steps: Vec<_> = steps.collect();
         Self {
-            sound: why.is_empty() && legs.iter().all(|leg| leg.sound),
+            sound: why.is_empty() && steps.iter().all(|step| step.sound),
             why,
             not_looked_at: Vec::new(),
-            legs,
+            steps,
             touched: plan.touched.clone(),
         }
     }
@@ -256,10 +259,10 @@ impl Report for Verdict {
         for what in &self.not_looked_at {
             page.line(&format!("  not checked: {what}"));
         }
-        for leg in &self.legs {
-            let word = if leg.sound { "sound" } else { "unsound" };
-            page.line(&format!("  {}: {word}", called(leg.place)));
-            for why in &leg.why {
+        for step in &self.steps {
+            let word = if step.sound { "sound" } else { "unsound" };
+            page.line(&format!("  {}: {word}", called(step.place)));
+            for why in &step.why {
                 page.line(&format!("    {why}"));
             }
         }
@@ -269,8 +272,8 @@ impl Report for Verdict {
     }
 }
 
-fn called(StepPosition { wave, stretch }: StepPosition) -> String {
-    let what = match stretch {
+fn called(StepPosition { wave, stage }: StepPosition) -> String {
+    let what = match stage {
         MigrationStage::Draining { round } => format!("round {} before circuits move", round + 1),
         MigrationStage::Switching => "circuits move".to_owned(),
         MigrationStage::Undraining { round } => format!("round {} after", round + 1),
@@ -318,7 +321,7 @@ mod tests {
     fn opened(fabric: &Fabric, optical: &str, to_h2: &str) -> Plan {
         let via = |circuit: &str| json!([{ "link": over(fabric, circuit), "weight": 1 }]);
         let plan = json!({
-            "generation": 1, "parent": 0, "takes_back": null, "pins": [], "changes": [], "seal": "", "hindered_by": [], "touched": [], "course": null, "base": null,
+            "generation": 1, "parent": 0, "takes_back": null, "pins": [], "changes": [], "seal": "", "hindered_by": [], "touched": [], "migration": null, "base": null,
             "moves": [], "predictions": [], "iterations": [],
             "circuits": { optical: [[1, 2], [3, 4]] },
             "tables": {
@@ -352,7 +355,7 @@ mod tests {
     fn by_course(rounds: &Value) -> Plan {
         let plan = opened(&ring(), "ocs0", "3-4");
         let mut plan = serde_json::to_value(&plan).unwrap();
-        plan["course"] = json!({
+        plan["migration"] = json!({
             "tables_before": {},
             "circuits_before": { "ocs0": RING_CIRCUITS },
             "waves": [{ "drain": rounds, "circuits": { "ocs0": [[1, 2], [3, 4]] }, "undrain": [] }],
@@ -372,7 +375,7 @@ mod tests {
     fn each_step_of_migration_is_checked() {
         let verdict = judge(&ring(), &on_its_way(), &CheckOptions::default()).unwrap();
         assert!(verdict.sound, "{verdict:?}");
-        let places = verdict.legs.iter().map(|leg| called(leg.place));
+        let places = verdict.steps.iter().map(|step| called(step.place));
         assert_eq!(
             places.collect::<Vec<_>>(),
             [
@@ -382,8 +385,8 @@ mod tests {
         );
         // Without it packets pass what moves.
         let verdict = judge(&ring(), &by_course(&json!([])), &CheckOptions::default()).unwrap();
-        assert_eq!(verdict.legs.len(), 1);
-        assert!(!verdict.legs[0].sound && !verdict.sound);
+        assert_eq!(verdict.steps.len(), 1);
+        assert!(!verdict.steps[0].sound && !verdict.sound);
     }
 
     /// What it was judged on when it was shown, and something other than that.
@@ -401,8 +404,8 @@ mod tests {
 
     fn objections(plan: &Plan, asked: &CheckOptions) -> String {
         let verdict = judge(&ring(), plan, asked).unwrap();
-        let legs = verdict.legs.into_iter().flat_map(|leg| leg.why);
-        let all: Vec<_> = verdict.why.into_iter().chain(legs).collect();
+        let steps = verdict.steps.into_iter().flat_map(|step| step.why);
+        let all: Vec<_> = verdict.why.into_iter().chain(steps).collect();
         assert_eq!(verdict.sound, all.is_empty());
         all.join(", ")
     }
@@ -512,14 +515,14 @@ mod tests {
             |addresses| judge(&fabric, &plan(addresses), &CheckOptions::default()).unwrap();
         let known = judged(json!({ "10.0.0.2": "h1" }));
         assert!(known.sound && known.not_looked_at.is_empty(), "{known:?}");
-        let nobody = judged(json!({}));
+        let unowned = judged(json!({}));
         assert!(
-            nobody.why[0].contains("no node has the address"),
-            "{nobody:?}"
+            unowned.why[0].contains("no node has the address"),
+            "{unowned:?}"
         );
-        let untold = judged(Value::Null);
-        assert!(untold.sound, "{untold:?}");
-        let said = &untold.not_looked_at[..];
+        let unstated = judged(Value::Null);
+        assert!(unstated.sound, "{unstated:?}");
+        let said = &unstated.not_looked_at[..];
         assert!(
             said.len() == 1 && said[0].contains("leaf0-spine1: neither"),
             "{said:?}"
@@ -551,9 +554,9 @@ mod tests {
         let error = CliError::OtherFabric { path, source };
         assert_eq!(error.exit_code(), 2);
         assert!(
-            error.told().contains("no optical switch \"ocs9\""),
+            error.error_chain().contains("no optical switch \"ocs9\""),
             "{}",
-            error.told()
+            error.error_chain()
         );
     }
 }

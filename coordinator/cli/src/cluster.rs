@@ -212,7 +212,11 @@ mod tests {
         let signed = Identity::load(&issued[0].folder).unwrap();
         assert_eq!(signed.problem(std::time::SystemTime::now()), None);
         let long = issue(Role::Agent, &names, &coordinator, 2).unwrap_err();
-        assert!(long.told().contains("a day at most"), "{}", long.told());
+        assert!(
+            long.error_chain().contains("a day at most"),
+            "{}",
+            long.error_chain()
+        );
     }
 
     #[test]
@@ -222,9 +226,9 @@ mod tests {
         let error = init(scratch.path(), "two").unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(
-            error.told().contains("ca.pem exists already"),
+            error.error_chain().contains("ca.pem exists already"),
             "{}",
-            error.told()
+            error.error_chain()
         );
     }
 
@@ -239,9 +243,9 @@ mod tests {
         };
         let error = issuer.issue(Role::Agent, "../../h0").unwrap_err();
         assert!(
-            error.told().contains("is not a valid name"),
+            error.error_chain().contains("is not a valid name"),
             "{}",
-            error.told()
+            error.error_chain()
         );
     }
 }

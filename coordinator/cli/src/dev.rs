@@ -333,7 +333,7 @@ mod tests {
             fs::write(place.dir.join(format!("{program}.log")), "it leads\n").unwrap();
         }
         let before = content(&place.dir);
-        let words = refused(&place.dir).told();
+        let words = refused(&place.dir).error_chain();
         let who = format!(
             "another `reweave dev` runs in {}: process {};",
             place.dir.display(),
@@ -347,7 +347,7 @@ mod tests {
     fn leftover_process_is_named() {
         let scratch = tempfile::tempdir().unwrap();
         let _left = LockedFolder::hold(&scratch.path().join("data")).unwrap();
-        let words = refused(scratch.path()).told();
+        let words = refused(scratch.path()).error_chain();
         let who = format!(
             "reweave-coordinator still runs on {}/data: process {};",
             scratch.path().display(),

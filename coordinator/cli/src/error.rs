@@ -306,7 +306,7 @@ pub(crate) enum CliError {
     )]
     NoFlow { text: String },
     #[error(
-        "no flow from {from} to {to} is known now; --source-port, --port and --anew trace a flow \
+        "no flow from {from} to {to} is known now; --source-port, --port and --refresh trace a flow \
          that does not exist yet"
     )]
     NothingFlows { from: String, to: String },
@@ -479,7 +479,7 @@ impl CliError {
     }
 
     /// With all that led to it.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn error_chain(&self) -> String {
         error_chain(self)
     }
 

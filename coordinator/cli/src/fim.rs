@@ -67,7 +67,7 @@ impl Report for ImbalanceAnswer {
             more(page, found.groups.len(), detail);
         }
         jobs(page, &found.jobs, detail);
-        course(page, &found.course);
+        history(page, &found.history);
         if found.unknown_flows > 0 {
             let count = found.unknown_flows;
             page.line(&format!(
@@ -102,18 +102,18 @@ fn jobs(page: &mut Page, jobs: &[JobImbalance], detail: Detail) {
     more(page, jobs.len(), detail);
 }
 
-fn course(page: &mut Page, course: &[NotedImbalance]) {
+fn history(page: &mut Page, history: &[NotedImbalance]) {
     let above = |it: &NotedImbalance| it.worst.fim_percent - it.worst.floor_percent;
-    let worst = course.iter().rev();
+    let worst = history.iter().rev();
     let worst = worst.max_by(|one, other| above(one).total_cmp(&above(other)));
-    if let [first, ..] = course
+    if let [first, ..] = history
         && let Some(worst) = worst
     {
-        let sum: f64 = course.iter().map(|it| it.mean_fim_percent).sum();
+        let sum: f64 = history.iter().map(|it| it.mean_fim_percent).sum();
         page.line(&format!(
             "Over the last {}  mean {}; worst {} against a floor of {}, {} ago",
             age(first.age_ms),
-            percent(sum / course.len() as f64),
+            percent(sum / history.len() as f64),
             percent(worst.worst.fim_percent),
             percent(worst.worst.floor_percent),
             age(worst.age_ms)
@@ -190,7 +190,7 @@ mod tests {
         };
         let imbalances = Imbalances {
             jobs: vec![job],
-            course: vec![noted(30, 40.0), noted(25, 80.0), noted(20, 60.0)],
+            history: vec![noted(30, 40.0), noted(25, 80.0), noted(20, 60.0)],
             ..Imbalances::default()
         };
         let mut page = Page::default();

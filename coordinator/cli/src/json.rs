@@ -163,9 +163,9 @@ mod tests {
 
     use super::*;
 
-    fn told(text: &str) -> Option<String> {
+    fn error_of(text: &str) -> Option<String> {
         let read = has_each_key_once(Path::new("f.json"), text.as_bytes());
-        read.err().map(|error| error.told())
+        read.err().map(|error| error.error_chain())
     }
 
     #[test]
@@ -178,13 +178,13 @@ mod tests {
             ("{\"a\\n\": 1, \"a\\n\": 1}", "1: a\\n"),
         ] {
             let expected = format!("f.json:{place}: this key is a duplicate");
-            assert_eq!(told(text), Some(expected), "{text}");
+            assert_eq!(error_of(text), Some(expected), "{text}");
         }
     }
 
     #[test]
     fn json_error_names_its_place() {
-        let told = |text: &str| {
+        let describe = |text: &str| {
             let read = read_whole::<Vec<BTreeMap<String, u8>>>(text.as_bytes());
             read.unwrap_err().to_string()
         };
@@ -194,7 +194,7 @@ mod tests {
             ("{", "invalid type: map"),
             ("[] []", "trailing characters"),
         ] {
-            assert!(told(text).starts_with(place), "{}", told(text));
+            assert!(describe(text).starts_with(place), "{}", describe(text));
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
             "3",
             "{",
         ] {
-            assert_eq!(told(text), None, "{text}");
+            assert_eq!(error_of(text), None, "{text}");
         }
     }
 }

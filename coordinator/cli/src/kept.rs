@@ -158,19 +158,19 @@ pub(crate) fn read(path: &Path) -> Result<Read, CliError> {
 
 /// The first part that is not what it was. What has no marks has a seal at best.
 fn edited(whole: &Value) -> Option<String> {
-    let Some(told) = whole.get(MARKS_KEY) else {
+    let Some(report) = whole.get(MARKS_KEY) else {
         let plan = whole.get("plan").unwrap_or(whole);
         let plan = serde_json::from_value::<Plan>(plan.clone()).ok()?;
         let is_whole = plan.seal.is_empty() || plan.is_as_sealed();
         return (!is_whole).then(|| "the content of plan.seal".to_owned());
     };
-    let told = serde_json::from_value(told.clone());
-    let Ok::<BTreeMap<String, String>, _>(told) = told else {
+    let report = serde_json::from_value(report.clone());
+    let Ok::<BTreeMap<String, String>, _>(report) = report else {
         return Some(MARKS_KEY.to_owned());
     };
     let found = marks(whole);
-    let names: BTreeSet<_> = told.keys().chain(found.keys()).collect();
-    let is_other = |name: &&&String| told.get(**name) != found.get(**name);
+    let names: BTreeSet<_> = report.keys().chain(found.keys()).collect();
+    let is_other = |name: &&&String| report.get(**name) != found.get(**name);
     names.iter().find(is_other).map(|name| (*name).clone())
 }
 
@@ -210,7 +210,7 @@ mod tests {
         let plan = serde_json::json!({
             "generation": 3, "parent": 2, "takes_back": null, "pins": [], "tables": {}, "circuits": {}, "changes": [],
             "seal": "", "hindered_by": [], "touched": [{ "job": "a", "flows": 4, "moved": 1, "slowed": 0 }],
-            "course": null, "moves": [], "predictions": [],
+            "migration": null, "moves": [], "predictions": [],
             "base": { "pins": [], "tables": {}, "circuits": {}, "down": [], "capacity_floor": 0.7, "lossless": false },
             "iterations": [{ "job": "a", "before_ms": 0.1, "after_ms": 0.3, "low_ms": 0.2, "high_ms": 1.1 }],
             "report": { "findings": [], "slowest_before_bits_per_s": 7, "slowest_after_bits_per_s": 8, "alternatives": [] },
@@ -243,8 +243,11 @@ mod tests {
         fs::write(&file, text.replacen(of, to, 1)).unwrap();
         let (carried, judged) = (read_for(&file, &ours()), read(&file));
         let [carried, judged] = [carried.err(), judged.err()].map(Option::unwrap);
-        assert_eq!((carried.exit_code(), carried.told()), (2, judged.told()));
-        judged.told()
+        assert_eq!(
+            (carried.exit_code(), carried.error_chain()),
+            (2, judged.error_chain())
+        );
+        judged.error_chain()
     }
 
     #[test]
@@ -273,14 +276,14 @@ mod tests {
             ("\"name\": \"lab\"", "\"name\": \"dc\"", "cluster"),
             ("\"plan.report\":", "\"plan.rapport\":", "plan.rapport"),
         ] {
-            let told = after_an_edit(of, to);
+            let message = after_an_edit(of, to);
             assert!(
-                told.contains(&format!("{place} was edited after the plan was shown")),
-                "{told}"
+                message.contains(&format!("{place} was edited after the plan was shown")),
+                "{message}"
             );
         }
-        let told = after_an_edit("\"parent\": 2", "\"parent\": 1");
-        assert!(told.contains("plan.json:8: plan.parent"), "{told}");
+        let message = after_an_edit("\"parent\": 2", "\"parent\": 1");
+        assert!(message.contains("plan.json:8: plan.parent"), "{message}");
     }
 
     /// A reader may take either of both.
@@ -303,10 +306,10 @@ mod tests {
                 ": plan.touched[0].flows",
             ),
         ] {
-            let told = after_an_edit(of, to);
+            let message = after_an_edit(of, to);
             assert!(
-                told.contains(&format!("{place}: this key is a duplicate")),
-                "{told}"
+                message.contains(&format!("{place}: this key is a duplicate")),
+                "{message}"
             );
         }
     }
@@ -328,7 +331,7 @@ mod tests {
         };
         let error = read_for(&file, &other).unwrap_err();
         assert_eq!(error.exit_code(), 2);
-        let words = error.told();
+        let words = error.error_chain();
         assert!(words.contains("made for lab (authority 00ff)"), "{words}");
         assert!(
             words.contains("certificate is of lab (authority ff00)"),
@@ -344,7 +347,7 @@ mod tests {
         by_itself(&plan()).unwrap();
         assert_eq!(read(&file).unwrap().plan, plan());
         let error = read_for(&file, &ours()).unwrap_err();
-        assert!(error.exit_code() == 2 && error.told().contains("reweave plan --out"));
+        assert!(error.exit_code() == 2 && error.error_chain().contains("reweave plan --out"));
         let parent = plan().generation;
         by_itself(&Plan { parent, ..plan() }).unwrap();
         assert_eq!(read(&file).unwrap_err().exit_code(), 2);
@@ -356,7 +359,7 @@ mod tests {
     fn no_plan_writes_no_file() {
         let (_folder, file, kept) = kept(None);
         let error = kept.unwrap_err();
-        assert!(error.exit_code() == 1 && error.told().contains("no plan to write"));
+        assert!(error.exit_code() == 1 && error.error_chain().contains("no plan to write"));
         assert!(!file.exists());
         let nothing = NotSeen::default();
         let shown = Shown::new(ours(), None, &nothing).unwrap();

@@ -86,7 +86,7 @@ use page::{Color, Page};
 use pager::say_paged;
 use report::Report;
 use standing::{Answer, Leaderless};
-use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
+use voice::{in_a_line, print_as_is, say, say_as_asked, tell};
 
 /// Measure the network of a training cluster, find what slows its jobs, and reroute while they run
 #[derive(Debug, Parser)]
@@ -227,7 +227,7 @@ fn main() -> ExitCode {
         Err(help) => say_as_asked(&help),
     };
     outcome.unwrap_or_else(|error| {
-        tell(&format!("error: {}", error.told()));
+        tell(&format!("error: {}", error.error_chain()));
         ExitCode::from(error.exit_code())
     })
 }
@@ -255,7 +255,7 @@ fn refusing_empty_names(command: clap::Command) -> clap::Command {
 fn refuse(error: &clap::Error) -> ExitCode {
     let plain = env::args_os().map(|word| in_a_line(&word.to_string_lossy()));
     let again = parsed(plain.map(OsString::from)).err();
-    tell_as_is(&again.as_ref().unwrap_or(error).render().to_string());
+    print_as_is(&again.as_ref().unwrap_or(error).render().to_string());
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(BAD_USAGE))
 }
 
@@ -368,7 +368,10 @@ fn needs_a_person(status: &Status, findings: &Findings) -> bool {
 /// Where findings are unavailable, all else is shown, and that they are.
 fn found_by(coordinator: &mut Coordinator, generation: Generation) -> Findings {
     coordinator.findings().unwrap_or_else(|error| {
-        tell(&format!("findings are unavailable: {}", error.told()));
+        tell(&format!(
+            "findings are unavailable: {}",
+            error.error_chain()
+        ));
         none_under(generation)
     })
 }
@@ -584,10 +587,10 @@ mod tests {
             &["explain", ""],
             &["--coordinator", "", "status"],
         ] {
-            let told = asked(words).unwrap_err();
+            let message = asked(words).unwrap_err();
             assert!(
-                told.contains("a value is required for"),
-                "{words:?}: {told}"
+                message.contains("a value is required for"),
+                "{words:?}: {message}"
             );
         }
         assert!(asked(&["maintenance", "leaf0", "--", "grep", ""]).is_ok());

@@ -67,6 +67,6 @@ mod tests {
 
     #[test]
     fn command_docs_match_cli() {
-        super::commands::are_told(super::Arguments::command(), "../..");
+        super::commands::arguments_are_documented(super::Arguments::command(), "../..");
     }
 }

@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::names::Names;
 use crate::page::Page;
 use crate::show;
-use crate::voice::tell_as_is;
+use crate::voice::print_as_is;
 
 /// The session ends before a person answers: reading a plan may take minutes.
 pub(crate) fn accepted(reach: &Reach, yes: bool) -> Result<Plan, CliError> {
@@ -34,7 +34,7 @@ fn shown(coordinator: &mut Coordinator, yes: bool) -> Result<Plan, CliError> {
     let record = coordinator.record(generation)?;
     let mut page = Page::default();
     show::recorded(&mut page, &record, &Names::of(&status));
-    tell_as_is(&page.shown());
+    print_as_is(&page.shown());
     Ok(record.plan)
 }
 
@@ -45,7 +45,7 @@ fn newest(changes: &[RunningChange]) -> Option<Generation> {
 
 /// Nothing where standard input ends.
 fn answer(generation: Generation) -> String {
-    tell_as_is(&format!("\napply plan {generation}? [y/N] "));
+    print_as_is(&format!("\napply plan {generation}? [y/N] "));
     let mut line = String::new();
     match io::stdin().read_line(&mut line) {
         Ok(_) => line,
@@ -101,7 +101,7 @@ mod tests {
             generation: Generation(7),
         };
         assert_eq!(error.exit_code(), 2);
-        let said = error.told();
+        let said = error.error_chain();
         assert!(said.contains("`reweave apply 7`"), "{said}");
         assert!(said.contains("--yes"), "{said}");
     }

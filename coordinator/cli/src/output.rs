@@ -105,7 +105,7 @@ mod tests {
         let arguments = crate::parsed(words.map(OsString::from)).unwrap();
         let error = arguments.output.check(&arguments.command).err()?;
         assert_eq!(error.exit_code(), 2);
-        Some(error.told())
+        Some(error.error_chain())
     }
 
     #[test]

@@ -82,7 +82,7 @@ async fn ask_one(address: SocketAddr, identity: Identity, deny_lists: DenyListFi
     let standing = match answer {
         Ok(Response::Standing(standing)) => Ok(*standing),
         Ok(Response::Refused(refused)) => Err(refused.to_string()),
-        Ok(other) => Err(CliError::unexpected(&other).told()),
+        Ok(other) => Err(CliError::unexpected(&other).error_chain()),
         Err(error) => Err(error_chain(&error)),
     };
     (address, standing)
@@ -130,7 +130,7 @@ fn alarms(coordinators: &[Stands]) -> Vec<String> {
     let leads = |it: &&Stands| it.status.state == CoordinatorState::Leads;
     let mut alarms = vec![match coordinators.iter().find(leads) {
         Some(leader) => format!("{} is the leader and does not answer", leader.status.name),
-        None => nobody_leads(coordinators),
+        None => leaderless(coordinators),
     }];
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|it| it.status.name.as_str()).collect();
@@ -144,7 +144,7 @@ fn alarms(coordinators: &[Stands]) -> Vec<String> {
     alarms
 }
 
-fn nobody_leads(coordinators: &[Stands]) -> String {
+fn leaderless(coordinators: &[Stands]) -> String {
     let voters = coordinators.iter().filter(|it| it.status.votes);
     let (all, there) = (
         voters.clone().count(),

@@ -25,7 +25,7 @@ const TRACE_TIMEOUT: Duration = Duration::from_secs(6);
 /// Paths of flows and of the traffic back from their receivers: the last trace, or a new one
 ///
 /// Unknown nodes and links are shown as `?`. Large flows are traced all the time; other flows, and flows that do not
-/// exist yet, only with --anew.
+/// exist yet, only with --refresh.
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
     /// Flow as other commands show it, such as 'h0:40000 > h4:5001', or the sending host, or its address
@@ -45,7 +45,7 @@ pub(crate) struct Trace {
     protocol: Option<By>,
     /// Trace now, and wait for the results of the agents
     #[arg(long)]
-    anew: bool,
+    refresh: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -66,7 +66,7 @@ impl Trace {
         let between = self.between()?;
         let mut coordinator = Coordinator::reach(reach)?;
         let names = Names::of(&coordinator.status()?);
-        let flows = if self.anew {
+        let flows = if self.refresh {
             fresh_traces(&mut coordinator, &between)?
         } else {
             traced(&mut coordinator, &between, false)?
@@ -139,10 +139,10 @@ fn end(text: &str) -> Option<FlowEnd> {
 fn traced(
     coordinator: &mut Coordinator,
     between: &Between,
-    anew: bool,
+    refresh: bool,
 ) -> Result<Vec<TracedFlow>, CliError> {
     let between = between.clone();
-    match coordinator.ask(&Request::Trace { between, anew })? {
+    match coordinator.ask(&Request::Trace { between, refresh })? {
         Response::Traced(flows) => Ok(flows),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
@@ -197,7 +197,7 @@ impl Report for Answer {
 
 fn way(which: &str, from: &str, way: Option<&TracedWay>) -> String {
     let Some(way) = way else {
-        return format!("  {which:<5}  not traced lately; --anew traces it");
+        return format!("  {which:<5}  not traced lately; --refresh traces it");
     };
     let steps = show::trace::steps(from, &way.steps);
     let seen = if way.is_confirmed {
@@ -225,7 +225,7 @@ mod tests {
         let line = Line::try_parse_from(words).unwrap();
         line.trace.between().map_err(|error| {
             assert_eq!(error.exit_code(), 2);
-            error.told()
+            error.error_chain()
         })
     }
 

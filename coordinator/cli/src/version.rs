@@ -80,8 +80,8 @@ mod tests {
     fn versions_of_this_major_are_read() {
         assert_eq!(minor("1.0"), Ok(0));
         for wrong in ["", "1", "2.0", "1.", "1.x", "1.0.0", "0.1", "1.70000"] {
-            let told = minor(wrong).unwrap_err();
-            assert!(told.contains("two numbers"), "{wrong}: {told}");
+            let message = minor(wrong).unwrap_err();
+            assert!(message.contains("two numbers"), "{wrong}: {message}");
         }
     }
 }

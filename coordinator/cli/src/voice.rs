@@ -36,11 +36,11 @@ fn heard(written: io::Result<()>) -> Result<bool, CliError> {
 
 /// Words beside the data, in a line.
 pub(crate) fn tell(words: &str) {
-    tell_as_is(&(in_a_line(words) + "\n"));
+    print_as_is(&(in_a_line(words) + "\n"));
 }
 
 /// The same, of words that are laid out already. A command does its work even if they cannot be written.
-pub(crate) fn tell_as_is(text: &str) {
+pub(crate) fn print_as_is(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 

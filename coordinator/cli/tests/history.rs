@@ -264,13 +264,13 @@ fn several_variants_are_compared() {
     let lines = String::from_utf8(json.stdout).expect("text");
     let lines = lines.lines().map(serde_json::from_str);
     let lines: Vec<Value> = lines.collect::<Result<_, _>>().expect("each is JSON");
-    let told: Vec<_> = lines
+    let reports: Vec<_> = lines
         .iter()
         .map(|it| (it["name"].as_str(), it["slower_percent"].as_f64()))
         .map(|(name, slower)| (name.unwrap(), slower.unwrap().round() as i64))
         .collect();
     assert_eq!(
-        told,
+        reports,
         [("apart.toml", -50), ("same.toml", 0), ("slow.toml", 50)]
     );
     let shown = simulated(&folder, HISTORY_SPAN, &THREE_VARIANTS);

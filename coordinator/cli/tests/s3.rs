@@ -25,8 +25,8 @@ const RECORDED_HOURS: u64 = 4;
 
 fn main() -> ExitCode {
     match env::var(TASK_VARIABLE).as_deref() {
-        Ok("write") => told(written()),
-        Ok("read") => told(read()),
+        Ok("write") => exit_code_of(written()),
+        Ok("read") => exit_code_of(read()),
         _ => {
             let ignored = env::var_os(SERVER_VARIABLE).is_none();
             let trial = |name: &str, test: fn() -> Result<(), Failed>| {
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn told(outcome: Result<(), Box<dyn Error>>) -> ExitCode {
+fn exit_code_of(outcome: Result<(), Box<dyn Error>>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -231,9 +231,9 @@ fn written() -> Result<(), Box<dyn Error>> {
     for now in (0..RECORDED_HOURS * 3600).step_by(20) {
         chronicle.advance(second(now))?;
         chronicle.observe(second(now), &Entry::agent("h0", true, Some(now as usize)));
-        let told = chronicle.take_report();
-        merged += told.merged;
-        removed += told.removed;
+        let report = chronicle.take_report();
+        merged += report.merged;
+        removed += report.removed;
     }
     chronicle.close()?;
     if merged > 0 && removed > 0 {

@@ -96,8 +96,8 @@ fn no_program_reports_unwritten_output_success() {
             assert_eq!(unheard.status.code(), Some(0), "{name} {words}");
             let unwritten = ended(full());
             assert_eq!(unwritten.status.code(), Some(1), "{name} {words}");
-            let told = String::from_utf8_lossy(&unwritten.stderr);
-            assert!(told.contains("cannot print: No space left"), "{told}");
+            let text = String::from_utf8_lossy(&unwritten.stderr);
+            assert!(text.contains("cannot print: No space left"), "{text}");
         }
     }
 }

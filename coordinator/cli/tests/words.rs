@@ -256,10 +256,10 @@ fn nccl_topology_gets_link_speed() {
         format!("<system version=\"1\"><cpu numaid=\"0\"><nic>{net}</nic></cpu></system>");
     fs::write(folder.path().join("dump.xml"), picture).expect("there is room");
     let words = "export nccl-topo --fabric fabric.toml --dump dump.xml --host";
-    let told = reweave(&folder, &format!("{words} h0"));
+    let text = reweave(&folder, &format!("{words} h0"));
     assert!(
-        told.contains("<net name=\"mlx5_0\" dev=\"0\" speed=\"400\"/>"),
-        "{told}"
+        text.contains("<net name=\"mlx5_0\" dev=\"0\" speed=\"400\"/>"),
+        "{text}"
     );
     let narrow = reweave(&folder, &format!("{words} leaf0 --nic mlx5_0=leaf0-spine1"));
     assert!(narrow.contains("speed=\"200\""), "{narrow}");

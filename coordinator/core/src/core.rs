@@ -71,21 +71,21 @@ pub struct Core {
     /// Requests that wait for the checker.
     unjudged: VecDeque<OperatorRequest>,
     outbox: Outbox,
-    /// Of the last input; none until this core leads.
+    /// The moment of the last input; none until this core leads.
     now: Option<Moment>,
-    /// Place in [`TICK_STEPS`] of the next one.
+    /// The index in [`TICK_STEPS`] of the next step.
     part: usize,
-    /// Something has happened since the last decision.
+    /// An input since the last decision may have changed something.
     stirred: bool,
-    /// Nothing is decided: the log has no room for it.
+    /// The disk is full, so nothing is decided.
     disk_is_full: bool,
     /// The minor version of the protocol that all coordinators read.
     min_version: u16,
-    /// Coordinators that the log's membership has removed, once that was said.
+    /// Coordinators that the log's membership removed, once reported.
     removed: Option<BTreeSet<String>>,
 }
 
-/// What the leader knows the cluster by.
+/// The leader's estimates.
 #[derive(Debug, Clone)]
 struct Estimators {
     fabric: Arc<Fabric>,
@@ -99,10 +99,10 @@ struct Estimators {
     resting: IdleFlows,
     names: JobNames,
     stall: StallDetector,
-    /// End of this coordinator's latest stall.
+    /// The end of this coordinator's latest stall.
     resumed_at: Moment,
     looks: IntervalTimer,
-    /// In this tick.
+    /// Whether a decision is due in this tick.
     is_looking: bool,
 }
 
@@ -135,13 +135,13 @@ impl Estimators {
         self.ingest.record(node, now, sample);
     }
 
-    /// Names and announced traffic of jobs.
+    /// Updates the names and the announced traffic of jobs.
     fn expect(&mut self, state: &State) {
         self.names = JobNames::of(state.registered());
         self.resting.handle_jobs(&self.fabric, state.registered());
     }
 
-    /// Of thousands of hosts there is much to go through, and what is old is not used anyway.
+    /// Drops outdated readings, in parts: for thousands of hosts this takes long.
     fn forget(&mut self, now: Moment) {
         self.is_looking = self.looks.is_due(now, self.policy.look_every);
         if self.is_looking {
@@ -154,7 +154,7 @@ impl Estimators {
         self.latencies.handle_time(now, &self.fabric, &self.ways);
     }
 
-    /// Reads all of it from one world first: what it changes then, the world is made of.
+    /// Reads the world before it changes what the world is built from.
     fn look_at_ways(&mut self, now: Moment) {
         if !self.is_looking {
             return;
@@ -190,8 +190,8 @@ impl Estimators {
     }
 }
 
-/// What a tick does, step by step. In a cluster of thousands each step takes milliseconds, which no request should
-/// have to wait for one after the other.
+/// The steps of a tick. In a cluster of thousands of nodes each step takes milliseconds; requests are answered in
+/// between.
 #[derive(Debug, Clone, Copy)]
 enum TickStep {
     Latencies,
@@ -205,7 +205,7 @@ enum TickStep {
     Monitors,
 }
 
-/// In their order: what a step takes in, later ones go by.
+/// In this order, because later steps use the results of earlier ones.
 const TICK_STEPS: [TickStep; 9] = [
     TickStep::Latencies,
     TickStep::Losses,
@@ -217,11 +217,11 @@ const TICK_STEPS: [TickStep; 9] = [
     TickStep::ProbeSummary,
     TickStep::Monitors,
 ];
-/// With this number of nodes all parts together take a few milliseconds.
+/// With this number of nodes all steps together take a few milliseconds.
 const MAX_SINGLE_TICK_NODES: usize = 512;
 
 impl Core {
-    /// Of a new cluster that has no other coordinators.
+    /// The core of a new cluster without other coordinators.
     pub fn new(policy: Policy, fabric: Arc<Fabric>) -> Self {
         Self::resume(policy, fabric, State::founded(LATEST_MINOR))
     }
@@ -271,7 +271,7 @@ impl Core {
         core
     }
 
-    /// For a former leader, which goes on applying another leader's decisions.
+    /// The state, for a coordinator that no longer leads and continues as a follower.
     pub fn into_state(self) -> State {
         self.state
     }
@@ -280,7 +280,7 @@ impl Core {
         &self.state
     }
 
-    /// Takes an entry of the log, an old one or one just made durable.
+    /// Applies an entry of the log, an old one or one just made durable.
     pub fn apply(&mut self, command: Command) {
         self.outbox.handle_applied();
         self.outbox.handle_approved(&command.change);
@@ -299,38 +299,38 @@ impl Core {
         forward.map(|it| it.plan.generation).collect()
     }
 
-    /// Of plans that led forward before. Who aborts one is on record already.
+    /// Records the rollbacks of plans that went forward before. An abort is on record already.
     fn record_rollbacks(&mut self, forward: &BTreeSet<Generation>) {
         let turned = |it: &&Rollout| it.leads_back() && forward.contains(&it.plan.generation);
         for rollout in self.state.rollouts().filter(turned) {
             if rollout.steered.aborted.is_some() {
                 continue;
             }
-            let journey = rollout.phase.journey().into_iter();
-            let reasons = journey.flat_map(Migration::reasons);
+            let migration = rollout.phase.migration().into_iter();
+            let reasons = migration.flat_map(Migration::reasons);
             self.outbox.record(AuditRecord::RolledBack {
                 generation: rollout.plan.generation,
-                reasons: reason_list::told(reasons, &self.senses.fabric),
+                reasons: reason_list::texts(reasons, &self.senses.fabric),
             });
         }
     }
 
-    /// What is for the audit log, besides answers to people.
+    /// The next record for the audit log, besides replies to operators.
     pub fn poll_record(&mut self) -> Option<AuditRecord> {
         self.outbox.poll_record()
     }
 
-    /// The seal of the plan that this request approves, as the plan was when that was decided.
+    /// The seal of the plan that this request approved, as the plan was then.
     pub fn take_seal(&mut self, id: u64) -> Option<String> {
         self.outbox.take_seal(id)
     }
 
-    /// Input from a node that the fabric does not have is ignored.
+    /// Handles an input. One from a node that the fabric does not have is ignored.
     pub fn handle(&mut self, at: Moment, input: Input) {
         let now = self.now.map_or(at, |now| now.max(at));
         self.now = Some(now);
-        // Checked at the first input of any kind after a stall: timers that went on meanwhile are not to be read before
-        // they are restarted.
+        // Stalls are checked first at every input: timers that ran during the stall must be restarted before they are
+        // read.
         if self.senses.stall.tick(now) {
             self.senses.resumed_at = now;
         }
@@ -387,7 +387,7 @@ impl Core {
                 self.stirred = true;
             }
             Input::Removed { coordinators } => {
-                // The membership's own log has no such bound.
+                // The membership's own log has no such limit.
                 let bounded = coordinators.into_iter().take(MAX_REVOKED_MEMBERS);
                 self.removed = Some(bounded.collect());
                 self.stirred = true;
@@ -401,18 +401,18 @@ impl Core {
         self.outbox.poll()
     }
 
-    /// How evenly flows are spread, each time that this was looked at again.
+    /// The flow imbalance, each time that it was computed.
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         self.evenness.poll_fresh()
     }
 
-    /// What a plan needs for itself alone, by all that is known now.
+    /// The resources that a plan needs exclusively, by present knowledge.
     pub fn claims(&self, plan: &Plan) -> ResourceSet {
         let known = self.senses.at(self.now.unwrap_or_default());
         plan_check::claims(&known.world(), &self.state, plan)
     }
 
-    /// As where migrations are large.
+    /// Checks migrations one step at a time, as if they were large.
     #[cfg(test)]
     pub(crate) fn judge_leg_by_leg(&mut self) {
         self.judge = Judge::at_once(0);
@@ -423,8 +423,8 @@ impl Core {
         self.senses.at(now)
     }
 
-    /// All parts of a tick, or the next one where there are many nodes: the other ones are due at once then,
-    /// but for what is more urgent.
+    /// Runs all steps of a tick, or the next one if there are many nodes: the others are due at once, after urgent
+    /// inputs.
     fn handle_tick(&mut self, now: Moment) {
         self.judge_next();
         let is_one_enough = self.senses.fabric.nodes().len() > MAX_SINGLE_TICK_NODES;
@@ -456,17 +456,17 @@ impl Core {
         }
     }
 
-    /// Whether it waits for another [`Input::Tick`] to go on with this one.
+    /// Whether the current tick needs another [`Input::Tick`] to continue.
     pub fn is_amid_tick(&self) -> bool {
         self.part > 0
     }
 
-    /// Whether a migration is being judged, one step with each tick. What is measured meanwhile is to be heard.
+    /// Whether a migration is being checked, one step per tick. Telemetry should be handled in between.
     pub fn is_judging(&self) -> bool {
         self.judge.is_under_way()
     }
 
-    /// Before the first part of a tick alone: telemetry waits until the last.
+    /// Runs only before the first step of a tick: telemetry waits until the last one.
     fn judge_next(&mut self) {
         let Estimators { fabric, policy, .. } = &self.senses;
         if self.part == 0 && self.judge.check_next(fabric, policy) {
@@ -474,7 +474,7 @@ impl Core {
         }
     }
 
-    /// What waited for the checker comes before all other requests.
+    /// Answers requests that waited for the checker before all others.
     fn ask_again(&mut self) {
         while let Some(asked) = self.unjudged.pop_back() {
             self.asked.push_front(asked);
@@ -488,7 +488,7 @@ impl Core {
         self.evenness.handle_time(&world, self.state.in_force());
     }
 
-    /// What a member may ask, its token may: but for making more of them.
+    /// A token may ask whatever its member may, except for more tokens.
     fn handle_visitor(&mut self, now: Moment, id: u64, token: Digest, request: Request) {
         let visitor = self.state.membership().visitor(token, now);
         let refused = match (visitor, &request) {
@@ -509,7 +509,7 @@ impl Core {
         self.outbox.reply(id, Response::Refused(refused));
     }
 
-    /// Routes over a link that has just gone down lead nowhere until the next look.
+    /// A sample that reports a link down leads to an early decision: routes over it lose packets until then.
     fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
         if self.senses.ingest.falls(node, &sample) {
             self.autopilot.hurry();
@@ -518,8 +518,8 @@ impl Core {
         self.senses.handle_sample(node, now, sample);
     }
 
-    /// A switch that comes back gets its last instruction again, where all others count on that. What a step waits for,
-    /// and what may be held since a step was aborted, is judged before anything is sent, as ever.
+    /// Sends a reconnected switch its last instruction, if other nodes rely on that. A running step and a rollback are
+    /// checked before anything is sent, as always.
     fn handle_agent_up(&mut self, node: NodeId) {
         if node.index() >= self.senses.fabric.nodes().len() {
             return;
@@ -535,8 +535,8 @@ impl Core {
         }
     }
 
-    /// Only the first answer of a switch to the step under way is worth an entry in the log. One that
-    /// finds no room there is asked for again.
+    /// Records a switch's ack. Only its first ack of the running step becomes a log entry. If the disk is full, the
+    /// switch is asked again.
     fn handle_ack(&mut self, now: Moment, node: NodeId, ack: Ack) {
         let awaits = |it: &&Rollout| it.phase.step().is_some_and(|step| step.awaits(node, &ack));
         let rollout = self.state.rollouts().find(awaits);
@@ -548,11 +548,11 @@ impl Core {
         }
     }
 
-    /// Only the first answer of a driver is worth an entry in the log, and only one that tells what
-    /// the device holds, or what it has followed: the others leave everything as open as it was.
+    /// Records a driver's answer. Only the first one becomes a log entry, and only if it says which circuits the
+    /// device holds or which instruction it followed.
     fn handle_readback(&mut self, now: Moment, optical: OpticalId, readback: Readback) {
         let moving = self.state.rollouts().find_map(|rollout| {
-            let moving = rollout.phase.journey()?.moving()?;
+            let moving = rollout.phase.migration()?.moving()?;
             let awaits = moving.awaits(optical, &readback);
             awaits.then_some((rollout.plan.generation, moving))
         });
@@ -564,14 +564,14 @@ impl Core {
             let why = readback.outcome.clone().err();
             self.drivers.handle_unclear(plan, why);
         }
-        // Beyond what a driver has followed already the next instruction has to go.
+        // The next instruction must have a higher number than the driver has followed.
         if is_known || readback.followed().is_some() {
             let change = Change::CircuitObserved { optical, readback };
             self.outbox.append(now, change);
         }
     }
 
-    /// Decides what is next, once all that was decided before has been applied.
+    /// Makes the next decision, once all earlier ones are applied.
     fn advance(&mut self) {
         let Some(now) = self
             .now
@@ -580,7 +580,7 @@ impl Core {
             return;
         };
         self.judge.forget_ended(&self.state);
-        // A verdict may have come of another's question.
+        // Another request may have completed the check.
         if !self.judge.is_under_way() {
             self.ask_again();
         }
@@ -644,7 +644,7 @@ impl Core {
     }
 }
 
-/// Work that is done, or has to be, only because of a request.
+/// Runs work that only a request needs.
 fn look_first(
     asked: &OperatorRequest,
     world: &DecisionWorld<'_>,
@@ -656,7 +656,7 @@ fn look_first(
         Request::Status => standings.look(world.known),
         Request::Trace {
             between,
-            anew: true,
+            refresh: true,
         } if asked.request.may_be_asked_by(asked.principal.role) => {
             let flows = api::meant(world.get(), between);
             watching.trace(world.known, flows.unwrap_or_default(), out);
@@ -665,8 +665,8 @@ fn look_first(
     }
 }
 
-/// No client is answered before all that was decided has been applied, but for operators who want members in or out:
-/// they share what is decided.
+/// The next request to answer. Requests wait until all decisions are applied, except for changes of members, which
+/// share entries.
 fn next(asked: &mut VecDeque<OperatorRequest>, out: &Outbox) -> Option<OperatorRequest> {
     asked.pop_front_if(|asked| {
         out.is_settled() || (out.is_shared() && is_of_members(&asked.request))

@@ -14,7 +14,7 @@ use crate::log::policy::Policy;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
     pub policy: Policy,
-    /// The log the run began with.
+    /// The log at the start of the run.
     pub log: Vec<Command>,
     pub inputs: Vec<Recorded>,
 }
@@ -26,8 +26,8 @@ pub struct Recorded {
 }
 
 impl Recording {
-    /// The effects of the run, in order: the same as when it was recorded, if every entry of the
-    /// log was applied before the next input, as it is with a single coordinator.
+    /// The effects of the run, in order. They are those of the recorded run if each log entry was applied before the
+    /// next input, as it is with a single coordinator.
     pub fn replay(&self, fabric: Arc<Fabric>) -> Vec<Effect> {
         let mut core = Core::new(self.policy.clone(), fabric);
         self.log

@@ -205,7 +205,7 @@ impl Cli {
                 DriverError::NothingToRevert { name }
             })?,
         };
-        let told = Switchover {
+        let switchover = Switchover {
             generation: Generation(token),
             token: Token(token),
             optical: optical.name.clone(),
@@ -213,7 +213,7 @@ impl Cli {
             desired: desired.clone(),
         };
         let mut operator = Operator::new(optical, Whose::Operators, &store)?;
-        for answer in operator.follow(told).await {
+        for answer in operator.follow(switchover).await {
             self.tell(optical, &desired, answer.outcome)?;
         }
         Ok(())
@@ -285,11 +285,11 @@ enum Order {
 fn manual(folder: &Path) -> Result<ExitCode, DriverError> {
     let written = fs::create_dir_all(folder);
     let written = written.and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
-    let told = |source| DriverError::Manual {
+    let describe = |source| DriverError::Manual {
         folder: folder.to_owned(),
         source,
     };
-    written.map(|()| ExitCode::SUCCESS).map_err(told)
+    written.map(|()| ExitCode::SUCCESS).map_err(describe)
 }
 
 #[cfg(test)]
@@ -302,6 +302,6 @@ mod tests {
 
     #[test]
     fn command_docs_match_cli() {
-        super::commands::are_told(super::Cli::command(), "../..");
+        super::commands::arguments_are_documented(super::Cli::command(), "../..");
     }
 }

@@ -34,7 +34,7 @@ impl Record {
     /// Whether the last answer said that the device holds what it held, or what it should. Its receiver may have gone
     /// on from there, so nothing is moved any longer under that token.
     fn is_settled(&self) -> bool {
-        let (Some(told), Some(answer)) = (&self.promised, &self.answered) else {
+        let (Some(report), Some(answer)) = (&self.promised, &self.answered) else {
             return false;
         };
         let found = match &answer.outcome {
@@ -42,7 +42,7 @@ impl Record {
             | Err(NotSwitched::Mismatch { found } | NotSwitched::Device { found, .. }) => found,
             Err(_) => return false,
         };
-        [&told.expected, &told.desired].contains(&found)
+        [&report.expected, &report.desired].contains(&found)
     }
 
     /// Whether the device may have got a request with an unknown result.
@@ -56,7 +56,7 @@ impl Record {
     }
 
     /// Whether the last instruction asked for the same, and may have been carried out by halves.
-    fn left_off(&self, told: &Switchover) -> bool {
+    fn left_off(&self, switchover: &Switchover) -> bool {
         let Some(last) = &self.promised else {
             return false;
         };
@@ -68,7 +68,8 @@ impl Record {
             Some(Ok(found)) => *found != last.desired,
             Some(Err(_)) => false,
         };
-        may_have_moved && (&last.expected, &last.desired) == (&told.expected, &told.desired)
+        may_have_moved
+            && (&last.expected, &last.desired) == (&switchover.expected, &switchover.desired)
     }
 }
 
@@ -155,12 +156,12 @@ impl Fence {
 
     pub fn handle_noted(&mut self, outcome: Result<(), String>) {
         match (std::mem::replace(&mut self.stage, Stage::Idle), outcome) {
-            (Stage::Promising(told, why), Ok(())) => {
-                self.record = promise(told);
+            (Stage::Promising(report, why), Ok(())) => {
+                self.record = promise(report);
                 self.look(why);
             }
-            (Stage::Promising(told, _), Err(error)) => {
-                self.refuse(&told, NotSwitched::NotDurable { error });
+            (Stage::Promising(report, _), Err(error)) => {
+                self.refuse(&report, NotSwitched::NotDurable { error });
             }
             // An answer that is forgotten is found again by looking.
             (Stage::Settling(answer), _) => self.effects.push_back(Effect::Send(answer)),
@@ -225,21 +226,21 @@ impl Fence {
         self.go_on(Stage::Looking(why), Effect::Read { until: None });
     }
 
-    fn judge(&self, told: &Switchover) -> Verdict {
-        if let Some(error) = self.impossible(&told.desired) {
+    fn judge(&self, switchover: &Switchover) -> Verdict {
+        if let Some(error) = self.impossible(&switchover.desired) {
             return Verdict::Refuse(NotSwitched::Impossible { error });
         }
         let Some(promised) = &self.record.promised else {
             return Verdict::Follow;
         };
         let (held, token) = (promised.generation, promised.token);
-        if told.token < token || told.generation < held {
+        if switchover.token < token || switchover.generation < held {
             return Verdict::Refuse(NotSwitched::Older { held, token });
         }
-        if told.token > token {
+        if switchover.token > token {
             return Verdict::Follow;
         }
-        if told != promised {
+        if switchover != promised {
             return Verdict::Refuse(NotSwitched::DifferentContent { held, token });
         }
         if self.record.is_settled() {
@@ -279,7 +280,7 @@ impl Fence {
     /// A device that has neither answered nor moved may still do so after anything that is read now, and after it has
     /// refused something else.
     fn end(&mut self, moved: Moved, found: CircuitSet) {
-        let desired = self.record.promised.as_ref().map(|told| &told.desired);
+        let desired = self.record.promised.as_ref().map(|report| &report.desired);
         let is_there = desired == Some(&found);
         self.unanswered = match moved {
             Moved::Done => false,
@@ -295,8 +296,8 @@ impl Fence {
         });
     }
 
-    fn refuse(&mut self, told: &Switchover, why: NotSwitched) {
-        let answer = answer_to(told, Err(why));
+    fn refuse(&mut self, switchover: &Switchover, why: NotSwitched) {
+        let answer = answer_to(switchover, Err(why));
         self.effects.push_back(Effect::Send(answer));
     }
 
@@ -323,17 +324,17 @@ enum Verdict {
     Refuse(NotSwitched),
 }
 
-fn promise(told: Switchover) -> Record {
+fn promise(switchover: Switchover) -> Record {
     Record {
-        promised: Some(told),
+        promised: Some(switchover),
         answered: None,
     }
 }
 
-fn answer_to(told: &Switchover, outcome: Result<CircuitSet, NotSwitched>) -> Readback {
+fn answer_to(switchover: &Switchover, outcome: Result<CircuitSet, NotSwitched>) -> Readback {
     Readback {
-        generation: told.generation,
-        token: told.token,
+        generation: switchover.generation,
+        token: switchover.token,
         outcome,
     }
 }

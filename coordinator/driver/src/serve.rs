@@ -56,8 +56,8 @@ pub async fn serve(
     let mut operators = vec![];
     for optical in &config.optical {
         let operator = Operator::new(optical, Whose::Coordinators, store)?;
-        let (tell, told) = mpsc::channel(MAX_QUEUED_REQUESTS);
-        operators.push(operate(operator, told, answers.clone()));
+        let (tell, orders) = mpsc::channel(MAX_QUEUED_REQUESTS);
+        operators.push(operate(operator, orders, answers.clone()));
         desks.insert(OpticalName(optical.name.clone()), tell);
     }
     let ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
@@ -100,21 +100,21 @@ impl Desk {
                 let names = self.desks.keys().cloned();
                 self.uplink.answer(DriverMessage::Drives(names.collect()));
             }
-            Event::Told(switchover) => self.pass_on(switchover),
+            Event::Instructed(switchover) => self.pass_on(switchover),
             Event::Lost => {}
         }
     }
 
     /// Instructions that do not fit are sent again.
-    fn pass_on(&self, told: Switchover) {
-        let optical = OpticalName(told.optical.clone());
+    fn pass_on(&self, switchover: Switchover) {
+        let optical = OpticalName(switchover.optical.clone());
         match self.desks.get(&optical) {
-            Some(desk) => drop(desk.try_send(told)),
+            Some(desk) => drop(desk.try_send(switchover)),
             None => self.uplink.answer(DriverMessage::Readback {
                 optical,
                 readback: Readback {
-                    generation: told.generation,
-                    token: told.token,
+                    generation: switchover.generation,
+                    token: switchover.token,
                     outcome: Err(NotSwitched::NoSuchSwitch),
                 },
             }),
@@ -124,10 +124,10 @@ impl Desk {
 
 async fn operate(
     mut operator: Operator<'_>,
-    mut told: mpsc::Receiver<Switchover>,
+    mut switchovers: mpsc::Receiver<Switchover>,
     answers: mpsc::Sender<DriverMessage>,
 ) {
-    while let Some(switchover) = told.recv().await {
+    while let Some(switchover) = switchovers.recv().await {
         let optical = OpticalName(switchover.optical.clone());
         tracing::info!("{optical}: set circuits {}", switchover.desired);
         for readback in operator.follow(switchover).await {

@@ -282,28 +282,28 @@ mod tests {
 
     #[test]
     fn hostlist_error_names_its_place() {
-        let told = |list: &str| unfold(list).unwrap_err().to_string();
-        assert_eq!(told("a,g[0-3"), "g[0-3: a bracket that is not closed");
+        let describe = |list: &str| unfold(list).unwrap_err().to_string();
+        assert_eq!(describe("a,g[0-3"), "g[0-3: a bracket that is not closed");
         assert_eq!(
-            told("g0-3]"),
+            describe("g0-3]"),
             "g0-3]: a closing bracket that was never opened"
         );
         assert_eq!(
-            told("g[a]"),
+            describe("g[a]"),
             "g[a]: a is not a number, and not a range such as 0-3"
         );
         assert_eq!(
-            told("g[]"),
+            describe("g[]"),
             "g[]:  is not a number, and not a range such as 0-3"
         );
-        assert_eq!(told("g[3-1]"), "g[3-1]: 3-1 ends before it begins");
-        assert_eq!(told("a,,b"), "a name is empty");
+        assert_eq!(describe("g[3-1]"), "g[3-1]: 3-1 ends before it begins");
+        assert_eq!(describe("a,,b"), "a name is empty");
         assert_eq!(
-            told("g[0-18446744073709551615]"),
+            describe("g[0-18446744073709551615]"),
             "g[0-18446744073709551615]: with it the list stands for more than 1000000 hosts"
         );
         assert_eq!(
-            told("a,g[0-999]h[0-9999]"),
+            describe("a,g[0-999]h[0-9999]"),
             "g[0-999]h[0-9999]: with it the list stands for more than 1000000 hosts"
         );
     }
@@ -311,29 +311,29 @@ mod tests {
     /// Few bytes that stand for gigabytes: each is refused before its names are written.
     #[test]
     fn oversized_hostlist_is_refused() {
-        let told = |list: &str| unfold(list).unwrap_err().to_string();
+        let describe = |list: &str| unfold(list).unwrap_err().to_string();
         let zeros = "0".repeat(100_000);
-        let long = told(&format!("a,node[{zeros}-{}]", "9".repeat(6)));
+        let long = describe(&format!("a,node[{zeros}-{}]", "9".repeat(6)));
         assert!(
             long.starts_with("node[000") && long.ends_with("0…: a name of more than 255 bytes")
         );
         assert!(long.len() < 120, "{long}");
-        let brackets = told(&"[1]".repeat(300));
+        let brackets = describe(&"[1]".repeat(300));
         assert!(
             brackets.ends_with("…: a name of more than 255 bytes"),
             "{brackets}"
         );
         let wide = format!("[{}-999999]", "0".repeat(200));
-        let much = told(&format!("n{wide}"));
+        let much = describe(&format!("n{wide}"));
         assert!(
             much.ends_with("…: with it the names take more than 32 MiB"),
             "{much}"
         );
         let half = format!("n[{}-99999],", "0".repeat(200));
         assert_eq!(unfold(half.trim_end_matches(',')).unwrap().len(), 100_000);
-        let several = told(&(half.clone() + &half + "last"));
+        let several = describe(&(half.clone() + &half + "last"));
         assert!(several.ends_with("take more than 32 MiB"), "{several}");
-        let many = told(&"g[0-999],".repeat(1001));
+        let many = describe(&"g[0-999],".repeat(1001));
         assert_eq!(
             many,
             "g[0-999]: with it the list stands for more than 1000000 hosts"

@@ -205,10 +205,10 @@ metadata:
     - nodeLabel: topology.reweave/level-2
     - nodeLabel: kubernetes.io/hostname
 ";
-        let told = |release: &str| kueue(&tree, release.parse().unwrap()).unwrap();
-        assert!(told("0.15").ends_with(levels));
+        let describe = |release: &str| kueue(&tree, release.parse().unwrap()).unwrap();
+        assert!(describe("0.15").ends_with(levels));
         let versions = ["v0.19.1", "0.15", "0.14.2", "0.13", "0.9"].map(|release| {
-            let text = told(release);
+            let text = describe(release);
             let line = text.lines().next().unwrap_or_default();
             line.trim_start_matches("apiVersion: kueue.x-k8s.io/")
                 .to_owned()
@@ -249,8 +249,8 @@ metadata:
         let (_, mut tree) = two_leaves();
         tree.name = "-spine".to_owned();
         let (fabric, _) = two_leaves();
-        let told = labels(&fabric, &tree).unwrap_err().to_string();
-        assert!(told.starts_with("-spine cannot be a label"), "{told}");
+        let message = labels(&fabric, &tree).unwrap_err().to_string();
+        assert!(message.starts_with("-spine cannot be a label"), "{message}");
         let deep = Group {
             name: "deep".to_owned(),
             members: Members::Groups(vec![tree.clone()]),

@@ -84,11 +84,11 @@ pub fn read(files: &[&str]) -> Result<Vec<RecordedExchange>, InspectorError> {
     }
     let communicators = communicators(&lines)?;
     let ranks = ranks(&communicators);
-    let told = lines.iter().filter_map(|(file, line)| {
+    let reports = lines.iter().filter_map(|(file, line)| {
         let recorded = line.recorded(&communicators, &ranks)?;
         Some(recorded.map_err(in_file(*file, |problem| problem)))
     });
-    told.collect()
+    reports.collect()
 }
 
 fn in_file<E>(file: usize, problem: impl Fn(E) -> Problem) -> impl Fn(E) -> InspectorError {
@@ -172,10 +172,10 @@ impl Line {
 fn communicators(lines: &[(usize, Line)]) -> Result<Communicators, InspectorError> {
     let mut communicators = Communicators::new();
     for (file, line) in lines {
-        let told = line
+        let report = line
             .check_rank()
             .and_then(|()| line.join(&mut communicators));
-        told.map_err(in_file(*file, |problem| problem))?;
+        report.map_err(in_file(*file, |problem| problem))?;
     }
     Ok(communicators)
 }

@@ -163,8 +163,9 @@ fn line(node: Node<'_, '_>) -> u32 {
 fn is_readable(system: Node<'_, '_>, release: Release) -> Result<(), TopoError> {
     let (most, most_in_one) = bounds(release);
     let elements = || system.descendants().filter(Node::is_element);
-    let too_many =
-        |what: String, count: usize, most: usize| TooMany { what, count, most }.told(release);
+    let too_many = |what: String, count: usize, most: usize| {
+        TooMany { what, count, most }.checked_for(release)
+    };
     too_many("elements".to_owned(), elements().count(), most)?;
     if let Some(text) = system.descendants().find(is_words) {
         let (line, text) = (
@@ -190,7 +191,7 @@ struct TooMany {
 }
 
 impl TooMany {
-    fn told(self, release: Release) -> Result<(), TopoError> {
+    fn checked_for(self, release: Release) -> Result<(), TopoError> {
         let Self { what, count, most } = self;
         if count <= most {
             Ok(())
@@ -321,7 +322,7 @@ mod tests {
         let of = |text: &str| {
             let document = Document::parse(text).unwrap();
             let elements = document.descendants().filter(Node::is_element);
-            let told = |it: Node<'_, '_>| {
+            let describe = |it: Node<'_, '_>| {
                 let all = it.attributes().filter(|it| it.name() != "speed");
                 let mut all: Vec<_> = all
                     .map(|it| (it.name().to_owned(), it.value().to_owned()))
@@ -329,7 +330,7 @@ mod tests {
                 all.sort();
                 (it.tag_name().name().to_owned(), it.ancestors().count(), all)
             };
-            elements.map(told).collect::<Vec<_>>()
+            elements.map(describe).collect::<Vec<_>>()
         };
         let text = corrected(TOPO_DUMP, &[net("mlx5_0", 1.0)], release("2.28")).unwrap();
         assert_eq!(of(&text), of(TOPO_DUMP));
@@ -375,18 +376,18 @@ mod tests {
 
     #[test]
     fn missing_or_unlinked_nic_is_named() {
-        let told = |nets: &[Net]| refused(TOPO_DUMP, nets, "2.28");
+        let describe = |nets: &[Net]| refused(TOPO_DUMP, nets, "2.28");
         assert_eq!(
-            told(&[net("mlx5_7", 100.0)]),
+            describe(&[net("mlx5_7", 100.0)]),
             "NCCL has found no NIC mlx5_7 there; it has found mlx5_0, mlx5_1"
         );
-        assert!(told(&[net("mlx5_0", 0.000_5)]).contains("for which NCCL takes 10 Gb/s"));
-        assert!(told(&[net("mlx5_0", 1.0), net("mlx5_0", 2.0)]).contains("two links"));
+        assert!(describe(&[net("mlx5_0", 0.000_5)]).contains("for which NCCL takes 10 Gb/s"));
+        assert!(describe(&[net("mlx5_0", 1.0), net("mlx5_0", 2.0)]).contains("two links"));
         let endless = Net {
             rate: Rate::from_bits_per_s(u64::MAX),
             ..net("mlx5_0", 1.0)
         };
-        assert!(told(&[endless]).contains("more than NCCL can count"));
+        assert!(describe(&[endless]).contains("more than NCCL can count"));
     }
 
     #[test]

@@ -202,14 +202,14 @@ BlockSizes=4,8
 
     #[test]
     fn unsupported_slurm_release_is_refused() {
-        let told = |plugin, release| emitted(plugin, release).unwrap_err().to_string();
+        let describe = |plugin, release| emitted(plugin, release).unwrap_err().to_string();
         assert_eq!(
-            told(Plugin::Block, "22.05"),
+            describe(Plugin::Block, "22.05"),
             "Slurm 22.05 would not read this, it came with 23.11; export slurm-tree"
         );
-        assert!(told(Plugin::Yaml, "24.11").contains("it came with 25.05"));
+        assert!(describe(Plugin::Yaml, "24.11").contains("it came with 25.05"));
         assert_eq!(
-            told(Plugin::Tree, "new"),
+            describe(Plugin::Tree, "new"),
             "new is not a release of Slurm; write it as 23.11"
         );
     }

@@ -62,7 +62,7 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// `url` names a folder or an object store; `run` tells this run's files from all others'.
+    /// `url` names a folder or an object store; `run` distinguishes this run's files from all others.
     pub fn open(url: &str, rules: Rules, run: u64) -> Result<Self, ShelfError> {
         Self::on(open(url)?, rules, run)
     }
@@ -114,7 +114,7 @@ impl Chronicle {
         Ok(true)
     }
 
-    /// What there is to tell since this was last asked.
+    /// The news since the last call.
     pub fn take_report(&mut self) -> KeepingReport {
         let lost = self.thinner.take_lost();
         self.report.beyond += lost.beyond;

@@ -166,7 +166,7 @@ impl Drafts {
         }
     }
 
-    /// Those that are large enough to be files, or all when they are too large together.
+    /// The parts that are large enough to be files, or all parts when their sum is too large.
     pub(crate) fn take_large(&mut self) -> BTreeMap<Place, Draft> {
         let bytes: usize = self.drafts.values().map(Draft::bytes).sum();
         match bytes {

@@ -204,7 +204,7 @@ impl Entry {
             .texts([to.cloned(), Some(short(&source.to_string()))])
     }
 
-    /// As ranks tell, whether or not the kernel sees it.
+    /// As ranks report it, whether or not the kernel sees it.
     pub fn collectives(node: &str, to: &str, rate: Rate) -> Self {
         Self::new(Kind::Collectives, &[&node, &to]).gauges([Some(rate.bits_per_s())])
     }

@@ -42,7 +42,7 @@ pub(crate) struct Keeper {
     retention: Retention,
     /// What this run found, and since when it goes by the clock itself.
     found: NewestAtStart,
-    /// Tells the files of this run from all others.
+    /// Distinguishes the files of this run from all others.
     run: u64,
     number: u64,
     /// With their rows.

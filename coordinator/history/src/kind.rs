@@ -25,7 +25,7 @@ pub enum Kind {
 /// The columns of a kind, besides the moment and the number of readings that each has.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    /// What tells one series from another.
+    /// The key that identifies a series.
     pub(crate) keys: &'static [&'static str],
     /// What varies: each becomes its least, mean and most.
     pub(crate) gauges: &'static [&'static str],
@@ -124,7 +124,7 @@ const CHANGES: Shape = Shape {
     texts: &["detail"],
 };
 
-/// What ranks on one host send to those on another, as they tell themselves.
+/// What ranks on one host send to ranks on another, as the ranks report it.
 const COLLECTIVES: Shape = Shape {
     keys: &["node", "to_node"],
     gauges: &["rate_bits_per_s"],

@@ -133,7 +133,7 @@ impl Roll {
         &self.names[number as usize]
     }
 
-    /// Brings those that are new to their places.
+    /// Moves new series to their places.
     pub(crate) fn sort(&mut self) {
         let mut new = std::mem::take(&mut self.new);
         if new.is_empty() {
@@ -158,7 +158,7 @@ impl Roll {
         &self.order
     }
 
-    /// Gives back the numbers of those that are silent.
+    /// Frees the numbers of silent series.
     pub(crate) fn forget(&mut self, is_silent: impl Fn(u32) -> bool) -> Vec<u32> {
         let silent = self.order.extract_if(.., |number| is_silent(*number));
         let silent: Vec<_> = silent.collect();

@@ -71,7 +71,7 @@ impl Table {
     }
 }
 
-/// When the first and the last stretch began that a file tells of, as far as its groups say so.
+/// When the first and the last stretch began that a file covers, as far as its groups say so.
 pub(crate) fn reach(kind: Kind, content: Bytes) -> Result<Option<[Moment; 2]>, TableError> {
     let file = opened(kind, content)?;
     let groups = file.metadata().row_groups().iter();

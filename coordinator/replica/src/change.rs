@@ -1,4 +1,4 @@
-//! Changes of membership while the other members go on.
+//! Membership changes, with the other members running.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,12 +15,12 @@ use crate::wire::{Configuration, FolderId, MemberId};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "CoordinatorMember")]
 pub struct Member {
-    /// As in its certificate.
+    /// The name in its certificate.
     pub name: String,
     pub address: SocketAddr,
-    /// Who goes when this one may vote.
+    /// The member that leaves when this one may vote.
     pub replaces: Option<MemberId>,
-    /// The one folder that its number goes with; absent until it has shown one.
+    /// The folder that belongs to its number; none until it has shown one.
     pub folder: Option<FolderId>,
 }
 
@@ -28,29 +28,29 @@ pub struct Member {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Welcome {
     Member(MemberId),
-    /// A new member whose folder is not known yet.
+    /// A new member whose folder is not recorded yet.
     Expected(MemberId),
     /// No member has that name.
     Unknown,
-    /// Its number goes with another folder: it has lost what it promised.
+    /// Its number belongs to another folder: it has lost its log, and with it its votes.
     Stranger,
 }
 
-/// All members; the configuration says who votes.
+/// All members. Raft's configuration says which of them vote.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Members {
     pub of: BTreeMap<MemberId, Member>,
     pub configuration: Configuration,
     /// No number is assigned twice: a member that lost its disk gets a new one.
     pub last: MemberId,
-    /// Names of those that were taken out. Their certificates are good for a while still.
+    /// Names of removed members, whose certificates stay valid for a while.
     pub removed: BTreeSet<String>,
 }
 
-/// One change of membership; the next has to wait until it is done.
+/// A membership change. One at a time: the next has to wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// It learns first, and votes as soon as it has caught up.
+    /// Adds a learner, which votes as soon as it has caught up.
     Add {
         id: MemberId,
         member: Member,
@@ -62,14 +62,14 @@ pub enum Change {
     Promote {
         id: MemberId,
     },
-    /// From now on the new member's number goes with this folder.
+    /// Records the folder that belongs to the new member's number.
     Settle {
         id: MemberId,
         folder: FolderId,
     },
 }
 
-/// Why other members cannot reach a member at an address.
+/// Why an address does not work for the other members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPlace {
     Port,
@@ -157,12 +157,12 @@ impl Members {
         self.configuration.voters.contains(&id)
     }
 
-    /// Whether this one votes before the change under way, or after it.
+    /// Whether this member votes before the running change or after it.
     pub(crate) fn votes_ever(&self, id: MemberId) -> bool {
         self.is_voter(id) || self.configuration.voters_outgoing.contains(&id)
     }
 
-    /// Whether this one votes already, and is not just about to.
+    /// Whether this member votes already.
     pub fn votes(&self, id: MemberId) -> bool {
         let before = &self.configuration.voters_outgoing;
         self.is_voter(id) && (before.is_empty() || before.contains(&id))
@@ -172,19 +172,19 @@ impl Members {
         self.configuration.learners.contains(&id)
     }
 
-    /// The lowest version that any of them reads, where that is known of each.
+    /// The lowest version that any member reads; none if one of them is unknown.
     pub fn min_version(&self, version: impl Fn(MemberId) -> Option<u16>) -> Option<u16> {
         self.of.keys().map(|&id| version(id)).min().flatten()
     }
 
-    /// Who goes by this name in its certificate; there may be two while one replaces the other.
+    /// The members with this certificate name. There are two while one replaces the other.
     pub fn named(&self, name: &str) -> impl Iterator<Item = MemberId> {
         let of = self.of.iter();
         of.filter(move |(_, member)| member.name == name)
             .map(|(&id, _)| id)
     }
 
-    /// Whose folder this is, of all that go by this name.
+    /// The member with this name whose folder this is.
     pub fn welcome(&self, name: &str, folder: FolderId) -> Welcome {
         let of_folder = |known: Option<FolderId>| {
             self.named(name)
@@ -200,12 +200,12 @@ impl Members {
         }
     }
 
-    /// Whether the member of this name was removed, and has not been admitted again.
+    /// Whether the member of this name was removed and not admitted again.
     pub fn is_removed(&self, name: &str) -> bool {
         self.removed.contains(name)
     }
 
-    /// Whether to listen to messages for this number.
+    /// Whether messages of this number are accepted.
     pub fn hears(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
         match self.of.get(&id) {
             Some(member) => {
@@ -215,15 +215,15 @@ impl Members {
         }
     }
 
-    /// Whether a number that is not known here may have been added by entries that are not applied yet: then
-    /// [`Replica::expects`](crate::Replica::expects) it. Of numbers that are known no more, and of members that were taken
-    /// out, nothing is heard. Where one was added again by an entry that is missing here, another member vouches for it.
+    /// Whether an unknown number may have been added by entries that are not applied yet: then
+    /// [`Replica::expects`](crate::Replica::expects) decides. Messages of former numbers and of removed members are
+    /// refused. If a removed member was added again by an entry that is missing here, another member has to report it.
     pub fn may_be_new(&self, id: MemberId, name: &str) -> bool {
         id > self.last && !self.is_removed(name)
     }
 
-    /// Whether this list of the same log is of a later entry. Numbers only grow; from one to the next members only go, and
-    /// get their folders.
+    /// Whether this list is from a later entry of the same log. Numbers only grow; between two additions, members are
+    /// only removed and get their folders.
     pub(crate) fn is_later_than(&self, other: &Self) -> bool {
         let settled = |it: &Self| it.of.values().filter(|it| it.folder.is_some()).count();
         let place = |it: &Self| (it.last, Reverse(it.of.len()), settled(it));
@@ -268,13 +268,13 @@ impl Members {
         named.or_else(|| self.objection_to_place(member.address, old))
     }
 
-    /// Of two voters, the one that stays is no majority of both, and both sets have to agree on the last step of the change:
-    /// it would never end. A single voter leads, and would have to go itself.
+    /// Of two voters, the one that stays is no majority of both, and both configurations have to agree on the last
+    /// step: the change would never end. A single voter leads, and would have to leave itself.
     fn cannot_be_replaced(&self, old: MemberId) -> bool {
         self.is_voter(old) && self.configuration.voters.len() < 3
     }
 
-    /// Whom it replaces is gone when it comes.
+    /// Objections to the new member's name and address. The member that it replaces does not count.
     fn objection_to_place(
         &self,
         address: SocketAddr,
@@ -288,7 +288,7 @@ impl Members {
         there.map(|(&by, _)| ChangeRefused::Taken { address, by })
     }
 
-    /// Who votes when this change is done.
+    /// The voters after this change.
     pub(crate) fn voters_after(&self, change: &Change) -> BTreeSet<MemberId> {
         let mut voters: BTreeSet<_> = self.configuration.voters.iter().copied().collect();
         match change {
@@ -304,10 +304,10 @@ impl Members {
         voters
     }
 
-    /// In terms of Raft; more than one step at once goes by way of a joint configuration.
+    /// The change as Raft's steps; several steps at once use joint consensus.
     pub(crate) fn steps(&self, change: &Change) -> ConfChangeV2 {
         let steps = match change {
-            // Of one that learns already, it changes nothing for Raft.
+            // For Raft, adding an existing learner changes nothing.
             Change::Add { id, .. } | Change::Settle { id, .. } => {
                 vec![step(ConfChangeType::AddLearnerNode, *id)]
             }
@@ -347,7 +347,7 @@ impl Members {
         }
     }
 
-    /// Another may have the same name: it took the place of one that lost its disk.
+    /// Removes a member. Another one may have the same name: the one that replaced it after it lost its disk.
     fn take_out(&mut self, id: MemberId) {
         let gone = self.of.remove(&id).map(|member| member.name);
         self.removed
@@ -366,7 +366,7 @@ fn step(kind: ConfChangeType, id: MemberId) -> ConfChangeSingle {
     step
 }
 
-/// Only ever of bytes that this process wrote itself.
+/// Decodes bytes that this process has encoded itself.
 pub(crate) fn steps_in(data: &[u8]) -> Option<ConfChangeV2> {
     let mut steps = ConfChangeV2::default();
     steps.merge_from_bytes(data).ok()?;

@@ -13,10 +13,10 @@ use crate::store::{LogError, Store};
 use crate::timing::Timing;
 use crate::wire::{Kind, MemberId, Message};
 
-/// From one look at the disk to the next.
+/// The interval between checks of the disk, in ticks.
 pub const DISK_CHECK_INTERVAL_TICKS: u32 = 100;
 
-/// Driven as a [`Replica`] is, except that [`persist`](Self::persist) carries out an [`Effect::Persist`] and
+/// Used like a [`Replica`], except that [`persist`](Self::persist) executes an [`Effect::Persist`] and
 /// [`compact`](Self::compact) an [`Effect::Compact`].
 #[derive(Debug)]
 pub struct DurableReplica<D: LogDisk> {
@@ -25,25 +25,25 @@ pub struct DurableReplica<D: LogDisk> {
     ticks: u32,
     disk_is_full: bool,
     may_decide: bool,
-    /// What Raft wants written down: the disk had no room for that.
+    /// A batch that did not fit on the disk.
     waiting: Option<Batch>,
-    /// The disk was looked at since: what waits is to be written now.
+    /// The disk was checked since, so the waiting batch is to be written now.
     retry_is_due: bool,
-    /// From the first attempt at what waits until it is written.
+    /// True from the first failed write of the batch until it is written.
     is_waiting: bool,
 }
 
-/// The outcome of a batch.
+/// The result of writing a batch.
 #[derive(Debug)]
 pub enum Persisted {
-    /// It survives a loss of power.
+    /// The batch survives a power loss.
     Written,
-    /// There was no room. It comes out again as [`Effect::Persist`].
+    /// The disk was full. The batch is returned again as [`Effect::Persist`].
     Waiting(LogError),
 }
 
 impl<D: LogDisk> DurableReplica<D> {
-    /// Goes on from what was saved, which is what this log holds.
+    /// Continues from the content of this log.
     pub fn new(saved: &Saved, timing: Timing, store: Store<D>) -> Result<Self, StartError> {
         Ok(Self {
             replica: Replica::new(saved, timing)?,
@@ -61,7 +61,7 @@ impl<D: LogDisk> DurableReplica<D> {
         &self.replica
     }
 
-    /// For proposals, reads, changes of membership and snapshots. Ticks and messages come in by methods of this type.
+    /// For proposals, reads, membership changes and snapshots. Ticks and messages go through methods of this type.
     pub fn replica_mut(&mut self) -> &mut Replica {
         &mut self.replica
     }
@@ -74,19 +74,19 @@ impl<D: LogDisk> DurableReplica<D> {
         &mut self.store
     }
 
-    /// As of the last look.
+    /// The result of the last check.
     pub fn disk_is_full(&self) -> bool {
         self.disk_is_full
     }
 
-    /// Whether this disk has room, and as many disks as have to write down what is decided.
+    /// Whether this disk and those of a quorum have space.
     pub fn may_decide(&self) -> bool {
         self.may_decide
     }
 
-    /// Raft may neither campaign nor hear anything between a snapshot and its being written; so it is while anything
-    /// waits. `full` names the peers whose disks were full when they were last heard; it is asked for at a look at the
-    /// disk.
+    /// Handles a tick. While a batch waits, Raft must neither campaign nor receive messages: the batch may contain a
+    /// snapshot. `full` returns the peers whose disks were full at their last report, and is called at each check of
+    /// the disk.
     pub fn handle_tick(&mut self, full: impl FnOnce() -> BTreeSet<MemberId>) {
         if !self.is_waiting {
             self.replica.handle_tick();
@@ -98,9 +98,9 @@ impl<D: LogDisk> DurableReplica<D> {
         }
     }
 
-    /// A replica without free space leaves leadership to others.
+    /// Checks the disk. A replica without free space gives up leadership.
     pub fn look_at_disk(&mut self, full: &BTreeSet<MemberId>) {
-        // Quotas deny what others would get.
+        // A quota may refuse writes although the file system has space.
         self.disk_is_full = self.store.look_for_room() || self.is_waiting;
         if self.disk_is_full {
             self.replica.resign(full);
@@ -108,14 +108,14 @@ impl<D: LogDisk> DurableReplica<D> {
         self.may_decide = !self.disk_is_full && self.enough_have_room(full);
     }
 
-    /// Whether as many have room, as far as they have said, as have to write down what is decided.
+    /// Whether a quorum has space, by the last reports.
     fn enough_have_room(&self, full: &BTreeSet<MemberId>) -> bool {
         let voters = &self.replica.members().configuration.voters;
         let without = voters.iter().filter(|id| full.contains(id)).count();
         without <= voters.len().saturating_sub(1) / 2
     }
 
-    /// What there is no room for is as good as lost on its way.
+    /// Drops a message whose entries do not fit, as if it were lost.
     pub fn handle_message(&mut self, message: Message) -> Result<(), LostLog> {
         let has_room = !self.disk_is_full || self.finds_room(&message);
         if has_room && !self.is_waiting {
@@ -128,13 +128,13 @@ impl<D: LogDisk> DurableReplica<D> {
     fn finds_room(&self, message: &Message) -> bool {
         match message.kind {
             Kind::Append => message.entries.is_empty() || self.store.spares_some(),
-            // Whichever coordinator leads decides things.
+            // These would make this replica leader, or need much space.
             Kind::Snapshot | Kind::TimeoutNow => false,
             _ => true,
         }
     }
 
-    /// An entry is acknowledged before it comes out as applied.
+    /// The next effect. An entry is acknowledged in the log's reach before it is applied.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         if self.retry_is_due {
             self.retry_is_due = false;
@@ -149,10 +149,10 @@ impl<D: LogDisk> DurableReplica<D> {
         Some(effect)
     }
 
-    /// Carries out an [`Effect::Persist`]. After an error nothing may be done any longer.
+    /// Executes an [`Effect::Persist`]. After an error, the log must not be used any more.
     pub fn persist(&mut self, batch: Batch) -> Result<Persisted, LogError> {
         match self.store.persist(&batch) {
-            // The log is as it was, and nothing was said of another.
+            // The log is unchanged, and nothing was acknowledged.
             Err(error @ LogError::NoRoom { .. }) => {
                 (self.waiting, self.is_waiting) = (Some(batch), true);
                 self.replica.stop_leading();
@@ -165,14 +165,14 @@ impl<D: LogDisk> DurableReplica<D> {
         Ok(Persisted::Written)
     }
 
-    /// Carries out an [`Effect::Compact`], beside everything else. After an error the log stays as long as it is.
+    /// Starts an [`Effect::Compact`] in the background. After an error, the log keeps its length.
     pub fn compact(&mut self, whole: Batch) -> Result<(), LogError> {
         let begun = self.store.start_compaction(whole);
         begun.inspect_err(|_| self.replica.handle_not_compacted())
     }
 
-    /// To be called now and then. Whether a shorter log took the place of the old one; one that finds no room leaves the
-    /// log as it is.
+    /// Completes a compaction once it is written; to be called regularly. Returns whether it replaced the log. Without
+    /// disk space, the log is unchanged.
     pub fn poll_compaction(&mut self) -> Result<bool, LogError> {
         let done = self.store.poll_compaction();
         match done {

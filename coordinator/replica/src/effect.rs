@@ -9,8 +9,8 @@ use crate::change::{Member, Members};
 use crate::journal::Batch;
 use crate::wire::{MemberId, Message};
 
-/// Names a proposal, so that it is applied once however often it is proposed. Each client counts
-/// its own upwards; one that was overtaken by a higher number of the same client is void.
+/// Identifies a proposal, so that it is applied once, however often it is proposed. Each client numbers its proposals
+/// upwards; a proposal below an applied one of the same client is void.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId {
     pub client: u64,
@@ -21,45 +21,46 @@ pub struct RequestId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadId(pub u64);
 
-/// To be executed in order.
+/// Effects are executed in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// May be lost, repeated or late.
+    /// Send this message. It may be lost, repeated or late.
     Send(Message),
-    /// Make this durable, all or nothing, and then say [`handle_durable`]. Nothing else comes out
-    /// before that, except [`Effect::Compact`], and what follows from [`stop_leading`] and [`handle_vouched`].
+    /// Make this batch durable, all or nothing, and then call [`handle_durable`]. Until then there are no other
+    /// effects, except [`Effect::Compact`] and those of [`stop_leading`] and [`handle_reported_members`].
     ///
     /// [`handle_durable`]: crate::Replica::handle_durable
     /// [`stop_leading`]: crate::Replica::stop_leading
-    /// [`handle_vouched`]: crate::Replica::handle_vouched
+    /// [`handle_reported_members`]: crate::Replica::handle_reported_members
     Persist(Batch),
-    /// Write a file that begins with this, and with all that is made durable from now on, to take the place of the old one.
-    /// Everything goes on meanwhile. Then say [`handle_compacted`](crate::Replica::handle_compacted), or
+    /// Write a file that begins with this batch, followed by all that is made durable from now on, and replace the log
+    /// by it. Everything else goes on meanwhile. Then call [`handle_compacted`](crate::Replica::handle_compacted) or
     /// [`handle_not_compacted`](crate::Replica::handle_not_compacted).
     Compact(Batch),
-    /// The next entry of the log that all agree on.
+    /// Apply the next committed entry.
     Apply(Applied),
-    /// This was applied already.
+    /// This proposal was applied already.
     Repeated(RequestId),
-    /// Everything applied so far is replaced by this.
+    /// Replace the state by this one.
     Restore {
         index: u64,
         state: Vec<u8>,
     },
-    /// Make a snapshot of all that was applied, up to this index and no further, and say
+    /// Make a snapshot of the state after exactly this entry, and call
     /// [`handle_snapshot`](crate::Replica::handle_snapshot).
     TakeSnapshot {
         index: u64,
     },
-    /// All that was agreed on before this read was asked for has been applied.
+    /// Everything committed before this read was requested has been applied.
     ReadReady(ReadId),
-    /// Whether that is so is not to be found out any longer: this replica does not lead.
+    /// The read cannot be confirmed: this replica does not lead.
     ReadLost(ReadId),
     Stands(Standing),
     Membership(Members),
-    /// Members to come, besides those of [`Effect::Membership`]: they are heard already, and answers need a way to them.
-    Awaited(BTreeMap<MemberId, Member>),
-    /// A later version wrote this entry; there is no going on without knowing what it says.
+    /// Members that may be added soon, besides those of [`Effect::Membership`]. Their messages are accepted already,
+    /// and replies need a connection to them.
+    PendingMembers(BTreeMap<MemberId, Member>),
+    /// A later version wrote this entry, so this build cannot continue.
     Unreadable {
         index: u64,
     },
@@ -74,7 +75,7 @@ pub struct Applied {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// And everything that leaders before agreed on has been applied.
+    /// It leads, and has applied everything that earlier leaders committed.
     Leads {
         term: u64,
     },
@@ -87,7 +88,7 @@ pub enum Standing {
 #[error("this coordinator does not lead")]
 pub struct NotLeading;
 
-/// Why a proposal was not taken.
+/// Why a proposal was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ProposalRefused {
     #[error(transparent)]
@@ -112,7 +113,7 @@ pub struct StateOversized {
     pub limit_bytes: usize,
 }
 
-/// The leader has seen this replica hold more of the log than it holds now.
+/// The leader knows that this replica once held more of the log than now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "member {id} has held the log up to entry {held} and now ends at {ends}: its data was lost or \

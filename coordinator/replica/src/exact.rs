@@ -3,7 +3,7 @@
 
 use serde::de::DeserializeOwned;
 
-/// The one value that these bytes hold.
+/// Decodes a value that uses all these bytes.
 pub fn decode_exact<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, postcard::Error> {
     match postcard::take_from_bytes(bytes)? {
         (value, []) => Ok(value),

@@ -1,4 +1,4 @@
-//! How a coordinator without a log begins: as a founder among founders, or as a new member of a running cluster.
+//! How a coordinator without a log starts: as one of the founders, or as a new member of a running cluster.
 //!
 //! A lost log looks like one that never existed, but the other members know: they have recorded the folder of each
 //! member number. A coordinator that has lost its folder is unknown to them, and neither votes nor acknowledges under
@@ -16,41 +16,41 @@ use crate::wire::{FolderId, MemberId};
 pub enum Answer {
     /// It has no log either, and this is its folder.
     Founding { folder: FolderId },
-    /// That folder goes with this number.
+    /// That folder belongs to this number.
     Member { id: MemberId, members: Members },
-    /// A member of that name is on its way; its folder is being written down.
+    /// A member of that name is being added; its folder is being recorded.
     Expected,
     /// No member has that name.
     Unknown,
-    /// The number of that name goes with another folder.
+    /// The number of that name belongs to another folder.
     Stranger,
 }
 
 /// A coordinator without a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Newcomer {
-    /// The number it was given among the founders, if it was.
+    /// The number that it was given as a founder, if any.
     pub founder: Option<MemberId>,
     pub folder: FolderId,
-    /// The members that it was given, itself among them if it is a founder.
+    /// The configured members, including itself if it is a founder.
     pub members: BTreeMap<MemberId, Member>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Beginning {
-    /// No coordinator has a log: all founders begin, with the same list of members.
+    /// No coordinator has a log: all founders start with the same list of members.
     Found(BTreeMap<MemberId, Member>),
     Join {
         id: MemberId,
         members: Members,
     },
-    /// Not enough is known yet.
+    /// Not enough answers yet.
     Wait,
     Stranger,
 }
 
 impl Answer {
-    /// Of a coordinator that has a log, which says this.
+    /// The answer of a coordinator that has a log.
     pub fn of(members: &Members, name: &str, folder: FolderId) -> Self {
         match members.welcome(name, folder) {
             Welcome::Member(id) => Self::Member {
@@ -65,8 +65,8 @@ impl Answer {
 }
 
 impl Newcomer {
-    /// What follows from the last answer of each. A single member knows whether a folder is the one it was; that no
-    /// member knows of any takes the word of all founders.
+    /// The decision by the last answer of each coordinator. One member is enough to recognize a folder; only all
+    /// founders together prove that there is no log.
     pub fn begin(&self, answers: &BTreeMap<MemberId, Answer>) -> Beginning {
         let joins = answers.values().find_map(|answer| match answer {
             Answer::Member { id, members } => Some((*id, members.clone())),

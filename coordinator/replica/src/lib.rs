@@ -1,14 +1,12 @@
-//! Agreement between coordinators: one log of decisions, the same on all of them.
+//! Consensus between coordinators: one log of decisions, the same on all of them.
 //!
-//! [`Replica`] is a state machine without sockets, disks or clocks around the Raft of the crate `raft`. Its driver
+//! [`Replica`] is a state machine around the Raft of the crate `raft`, without sockets, disks or clocks. Its driver
 //! hands in ticks, messages of peers, proposals and reads, and executes its [`Effect`]s in order: messages to send,
-//! records to make durable, entries to apply. It knows neither the meaning of entries nor the content of snapshots.
+//! records to make durable, entries to apply. The meaning of entries and the content of snapshots are opaque to it.
 //!
-//! A [`Store`] keeps the log in a file, by way of a [`LogDisk`] that its owner hands in; a [`DurableReplica`] is both
-//! together.
+//! A [`Store`] keeps the log in a file through a [`LogDisk`]; a [`DurableReplica`] combines both.
 //!
-//! No input from a network or a disk is decoded as protobuf: messages and records are types of this crate in
-//! postcard.
+//! No input from a network or a disk is decoded as protobuf: messages and records are types of this crate in postcard.
 
 mod change;
 mod durable;
@@ -41,6 +39,6 @@ pub use replica::{Founding, MAX_PROPOSAL_BYTES, MAX_STATE_BYTES, Proposal, Repli
 pub use store::{LogError, Opened, Store, Written, discard_compacted, write_compacted};
 pub use timing::Timing;
 pub use wire::{
-    Configuration, Content, Entry, FolderId, Kind, MemberId, Message, Snapshot, Step, Transition,
-    Vote,
+    Configuration, Entry, EntryContent, FolderId, Kind, MemberId, Message, Snapshot, Step,
+    Transition, Vote,
 };

@@ -12,13 +12,13 @@ use crate::journal::Saved;
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     vote: HardState,
-    /// As of what has been applied.
+    /// The configuration after the applied entries.
     configuration: ConfState,
     snapshot: Snapshot,
     /// Index and term of the entry before the first one here.
     before: (u64, u64),
     entries: VecDeque<Entry>,
-    /// A peer needs a newer snapshot than there is.
+    /// A peer needs a newer snapshot than this one.
     snapshot_wanted: Cell<bool>,
 }
 
@@ -61,7 +61,7 @@ impl Memory {
         self.configuration = configuration;
     }
 
-    /// Takes the place of all entries from the first of these on.
+    /// Replaces all entries from the first of these on.
     pub(crate) fn append(&mut self, entries: &[Entry]) {
         let Some(first) = entries.first() else { return };
         let kept = self
@@ -71,7 +71,7 @@ impl Memory {
         self.entries.extend(entries.iter().cloned());
     }
 
-    /// Takes the place of everything.
+    /// Replaces everything.
     pub(crate) fn restore(&mut self, snapshot: Snapshot) {
         let about = snapshot.get_metadata();
         self.before = (about.index, about.term);
@@ -80,7 +80,7 @@ impl Memory {
         self.snapshot = snapshot;
     }
 
-    /// A newer snapshot of what is here, which makes old entries needless.
+    /// Takes a newer snapshot, and drops the entries before it.
     pub(crate) fn compact(&mut self, snapshot: Snapshot, kept: u64) {
         let until = snapshot.get_metadata().index.saturating_sub(kept);
         self.snapshot = snapshot;
@@ -101,7 +101,7 @@ impl Memory {
         if index < self.first() {
             return Err(Error::Store(StorageError::Compacted));
         }
-        // What is in memory can be counted.
+        // The number of entries in memory fits.
         Ok(usize::try_from(index - self.first()).unwrap_or(usize::MAX))
     }
 
@@ -155,7 +155,7 @@ impl Storage for Memory {
         Ok(self.last())
     }
 
-    /// The receiver of a snapshot has to find itself in it.
+    /// The snapshot for this peer, which must be in its configuration.
     fn snapshot(&self, request_index: u64, to: u64) -> Result<Snapshot> {
         if self.serves(request_index, to) {
             return Ok(self.snapshot.clone());

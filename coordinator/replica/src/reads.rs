@@ -1,5 +1,5 @@
 //! Pending reads: each waits until a quorum has confirmed that this replica still leads, and until all entries that
-//! were agreed on by then have been applied.
+//! were committed by then have been applied.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use crate::effect::ReadId;
 
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    /// Not asked for yet.
+    /// Not requested yet.
     new: Vec<ReadId>,
-    /// Asked for under a number that is used once.
+    /// Requested, by the number of the request.
     asked: BTreeMap<u64, ReadBatch>,
-    /// Confirmed; to wait until this index has been applied.
+    /// Confirmed, and waiting until this index is applied.
     confirmed: Vec<(u64, Vec<ReadId>)>,
     last: u64,
 }
@@ -27,7 +27,7 @@ impl Reads {
         self.new.push(read);
     }
 
-    /// All new ones are asked for together, under this number.
+    /// Requests all new reads together, under this number.
     pub(crate) fn ask(&mut self) -> Option<u64> {
         if self.new.is_empty() {
             return None;
@@ -38,7 +38,7 @@ impl Reads {
         Some(self.last)
     }
 
-    /// What has had no answer for too long is asked for again.
+    /// Repeats requests that were unanswered for too long.
     pub(crate) fn tick(&mut self, patience: usize) {
         let mut late = Vec::new();
         self.asked.retain(|_, asked| {

@@ -68,11 +68,12 @@ pub struct Message {
 pub struct Entry {
     pub term: u64,
     pub index: u64,
-    pub content: Content,
+    pub content: EntryContent,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Content {
+#[serde(rename = "Content")]
+pub enum EntryContent {
     /// Nothing, when a new leader shows that it leads.
     Proposal(Vec<u8>),
     Membership {
@@ -232,9 +233,9 @@ impl Message {
 impl Entry {
     pub(crate) fn of(entry: &eraftpb::Entry) -> Self {
         let content = match entry.get_entry_type() {
-            EntryType::EntryNormal => Content::Proposal(entry.data.to_vec()),
+            EntryType::EntryNormal => EntryContent::Proposal(entry.data.to_vec()),
             EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => {
-                Content::membership(&steps_in(&entry.data).unwrap_or_default(), &entry.context)
+                EntryContent::membership(&steps_in(&entry.data).unwrap_or_default(), &entry.context)
             }
         };
         Self {
@@ -251,8 +252,8 @@ impl Entry {
             ..eraftpb::Entry::default()
         };
         match self.content {
-            Content::Proposal(data) => entry.data = data.into(),
-            Content::Membership {
+            EntryContent::Proposal(data) => entry.data = data.into(),
+            EntryContent::Membership {
                 steps,
                 transition,
                 change,
@@ -266,7 +267,7 @@ impl Entry {
     }
 }
 
-impl Content {
+impl EntryContent {
     fn membership(steps: &ConfChangeV2, change: &[u8]) -> Self {
         let step = |step: &ConfChangeSingle| {
             let kind = match step.get_change_type() {

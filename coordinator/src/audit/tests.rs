@@ -16,7 +16,7 @@ fn note(audit: &Audit, name: &str, what: &str, outcome: Result<(), String>) {
     written.blocking_recv().unwrap();
 }
 
-fn told(audit: &Audit) -> Vec<(u64, String, u64)> {
+fn entries_of(audit: &Audit) -> Vec<(u64, String, u64)> {
     let page = audit.page(None).into_iter();
     page.map(|it| (it.number, it.who, it.times)).collect()
 }
@@ -40,12 +40,15 @@ fn audit_survives_crash_within_line() {
     let again = Audit::open(data.path()).unwrap();
     note(&again, "eve", "three", Ok(()));
     let again = Audit::open(data.path()).unwrap();
-    let told: Vec<_> = told(&again)
+    let reports: Vec<_> = entries_of(&again)
         .into_iter()
         .map(|(number, who, _)| (number, who))
         .collect();
     let expected = [(3, "eve"), (2, "bob"), (1, "ann")];
-    assert_eq!(told, expected.map(|(number, who)| (number, who.to_owned())));
+    assert_eq!(
+        reports,
+        expected.map(|(number, who)| (number, who.to_owned()))
+    );
     assert_eq!(again.page(Some(2)).len(), 1);
 }
 
@@ -60,7 +63,7 @@ fn strangers_fill_no_file() {
             .note(UNIX_EPOCH, now, who, "look".into(), Err("who?".to_owned()))
             .unwrap();
     };
-    let stranger = || Who::Stranger("somebody".to_owned());
+    let stranger = || Who::Stranger("stranger".to_owned());
     for after_ms in 0..900 {
         come(after_ms, stranger());
     }
@@ -112,7 +115,7 @@ fn oldest_files_are_removed() {
     assert_eq!((left.len(), &left[0]), (MAX_FILES, &named(&folder, 3)));
 }
 
-/// As after a crash between a file's beginning and its first line.
+/// Checks the state after a crash between creating a file and writing its first line.
 #[test]
 fn empty_newest_file_continues_chain() {
     let data = tempfile::tempdir().unwrap();
@@ -213,7 +216,7 @@ fn entries_on(files: &LossyFiles, folder: &Path) -> u64 {
     verifier.entries()
 }
 
-/// At each operation, with each part of what was not synced.
+/// Checks a failure at each operation, with each part of the unsynced data lost.
 #[test]
 fn confirmed_lines_survive_power_loss() {
     let folder = Path::new(ROOT).join("audit");

@@ -37,8 +37,8 @@ impl Settings {
         } else {
             Some(Listeners::try_out(&config, &found.identity)?)
         };
-        let told = told(&config, &found, listeners.as_ref());
-        let said = voice::out().write_all(told.as_bytes());
+        let report = summary(&config, &found, listeners.as_ref());
+        let said = voice::out().write_all(report.as_bytes());
         said.map_err(|source| CoordinatorError::Start {
             what: "printing the result",
             source,
@@ -53,7 +53,7 @@ impl Settings {
     }
 }
 
-fn told(config: &Config, found: &StartState, listeners: Option<&Listeners>) -> String {
+fn summary(config: &Config, found: &StartState, listeners: Option<&Listeners>) -> String {
     let mut text = String::new();
     let mut line = |what: &str, found: String| {
         let _ = writeln!(text, "{what:<13} {found}");
@@ -97,7 +97,7 @@ fn told(config: &Config, found: &StartState, listeners: Option<&Listeners>) -> S
         line("traces", webhooks::origin(collector));
     }
     for hook in &config.webhooks {
-        line("told", webhooks::origin(&hook.url));
+        line("webhook", webhooks::origin(&hook.url));
         if hook.is_open_to_all() {
             let path = hook.secret_file.value.display();
             let open = format!("every user of this machine can read its secret: chmod o-r {path}");
@@ -130,12 +130,12 @@ fn membership(config: &Config, name: &str) -> String {
             "{count}, none of which is {name}: it waits for `reweave cluster member add`"
         );
     };
-    let (listen, told) = (config.listen.value, own.address);
-    let is_there = listen.ip().is_unspecified() || listen.ip() == told.ip();
-    if is_there && listen.port() == told.port() {
-        format!("{count}, and {name} is one of them, at {told}")
+    let (listen, report) = (config.listen.value, own.address);
+    let is_there = listen.ip().is_unspecified() || listen.ip() == report.ip();
+    if is_there && listen.port() == report.port() {
+        format!("{count}, and {name} is one of them, at {report}")
     } else {
-        format!("{count}; the others connect to {name} at {told}, but it does not listen there")
+        format!("{count}; the others connect to {name} at {report}, but it does not listen there")
     }
 }
 
@@ -269,17 +269,17 @@ mod tests {
 
     #[test]
     fn missing_signer_needs_another_member() {
-        let told = |members: &str| {
+        let describe = |members: &str| {
             let (_folder, settings) = settings(2 * ONE_HOUR, members);
             let config = settings.read().unwrap();
-            told(&config, &config.look().unwrap(), None)
+            summary(&config, &config.look().unwrap(), None)
         };
         let itself = member(1, "c1", "10.0.0.1:7332");
-        for alone in [told(""), told(&itself)] {
+        for alone in [describe(""), describe(&itself)] {
             assert!(alone.contains("none: no joins"), "{alone}");
         }
-        let among_others = told(&(itself + &member(2, "c2", "10.0.0.2:7332")));
-        assert!(!among_others.contains("nobody"), "{among_others}");
+        let among_others = describe(&(itself + &member(2, "c2", "10.0.0.2:7332")));
+        assert!(!among_others.contains("none: no joins"), "{among_others}");
         assert!(
             among_others.contains(
                 "another member with a signer signs; create one with `reweave cluster issue"
@@ -296,12 +296,12 @@ mod tests {
                       name = \"ocs1\", ports = 4 }]\n";
         fs::write(folder.path().join("fabric.toml"), fabric).unwrap();
         let config = settings.read().unwrap();
-        let told = told(&config, &config.look().unwrap(), None);
+        let report = summary(&config, &config.look().unwrap(), None);
         assert!(
-            told.contains("none for ocs1, so its circuits cannot be moved"),
-            "{told}"
+            report.contains("none for ocs1, so its circuits cannot be moved"),
+            "{report}"
         );
-        assert!(!told.contains("none for ocs0"), "{told}");
+        assert!(!report.contains("none for ocs0"), "{report}");
     }
 
     #[test]
@@ -331,24 +331,24 @@ mod tests {
             "{}",
             said()
         );
-        let told = |mode| {
+        let describe = |mode| {
             fs::write(&secret, "0123456789abcdef").unwrap();
             fs::set_permissions(&secret, Permissions::from_mode(mode)).unwrap();
             let config = settings.read().unwrap();
-            told(&config, &config.look().unwrap(), None)
+            summary(&config, &config.look().unwrap(), None)
         };
-        assert!(told(0o644).contains("every user of this machine can read its secret"));
-        assert!(!told(0o600).contains("everybody"));
+        assert!(describe(0o644).contains("every user of this machine can read its secret"));
+        assert!(!describe(0o600).contains("everybody"));
     }
 
     #[test]
     fn only_origins_of_urls_are_shown() {
-        let told_of = "traces = \"http://y/hidden\"\n[[webhook]]\nurl = \
+        let tables = "traces = \"http://y/hidden\"\n[[webhook]]\nurl = \
                        \"http://x/hidden?key=hidden\"\nsecret_file = \"s\"\n";
-        let (folder, settings) = settings(2 * ONE_HOUR, told_of);
+        let (folder, settings) = settings(2 * ONE_HOUR, tables);
         fs::write(folder.path().join("s"), "0123456789abcdef").unwrap();
         let config = settings.read().unwrap();
-        let text = told(&config, &config.look().unwrap(), None);
+        let text = summary(&config, &config.look().unwrap(), None);
         assert!(
             text.contains(" http://x\n") && text.contains(" http://y\n"),
             "{text}"
@@ -371,17 +371,17 @@ mod tests {
 
     #[test]
     fn config_reports_own_member_address() {
-        let told = |members: &str| {
+        let describe = |members: &str| {
             let (_folder, settings) = settings(2 * ONE_HOUR, members);
             let mut config = settings.read().unwrap();
             config.listen.value = "10.0.0.1:7332".parse().unwrap();
             membership(&config, "c1")
         };
         let other = member(2, "c2", "10.0.0.2:7332");
-        let here = told(&(member(1, "c1", "10.0.0.1:7332") + &other));
+        let here = describe(&(member(1, "c1", "10.0.0.1:7332") + &other));
         assert_eq!(here, "2, and c1 is one of them, at 10.0.0.1:7332");
-        let elsewhere = told(&(member(1, "c1", "10.0.0.1:7339") + &other));
+        let elsewhere = describe(&(member(1, "c1", "10.0.0.1:7339") + &other));
         assert!(elsewhere.contains("connect to c1 at 10.0.0.1:7339"));
-        assert!(told(&other).contains("1, none of which is c1"));
+        assert!(describe(&other).contains("1, none of which is c1"));
     }
 }

@@ -59,7 +59,7 @@ pub(crate) struct EventLoop {
     cluster: watch::Receiver<Cluster>,
     peer_status: PeerStatus,
     office: ClusterRole,
-    /// Of the term in which it leads.
+    /// The clock of the term in which this coordinator leads.
     clock: Clock,
     recorder: Option<Recorder>,
     history: Option<History>,
@@ -71,12 +71,12 @@ pub(crate) struct EventLoop {
     drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
     waiting: BTreeMap<u64, oneshot::Sender<SealedResponse>>,
-    /// By the request that is to approve a plan.
+    /// Seals, by the number of the request that is to approve a plan.
     seals: BTreeMap<u64, String>,
     /// Joining members that wait.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
-    /// Who is revoked or removed, by what has been applied.
+    /// The revoked and removed members, as of the applied log.
     denied: watch::Sender<DenyLists>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
@@ -141,7 +141,7 @@ impl EventLoop {
         self.endings.clone()
     }
 
-    /// Until [`Event::End`], or until something is wrong that makes it unsafe to go on.
+    /// Runs until [`Event::End`], or until it is unsafe to go on.
     pub(crate) fn run(mut self, mut events: Queue) -> Result<(), CoordinatorError> {
         let waiting = intake::waiting().map_err(|source| CoordinatorError::Start {
             what: "the drive",
@@ -245,15 +245,15 @@ impl EventLoop {
                 let leads = self.office.leads();
                 let ahead = leads.then(|| self.clock.ahead());
                 self.local_health.note_ahead(ahead.unwrap_or_default());
-                self.tell_min_version()?;
-                self.tell_removed()?;
+                self.send_min_version()?;
+                self.send_removed()?;
                 self.handle_input(Input::Tick)
             }
             Event::End => Ok(()),
         }
     }
 
-    fn tell_min_version(&mut self) -> Result<(), CoordinatorError> {
+    fn send_min_version(&mut self) -> Result<(), CoordinatorError> {
         let read = |id| {
             if id == self.id {
                 Some(LATEST_MINOR)
@@ -268,7 +268,7 @@ impl EventLoop {
         }
     }
 
-    fn tell_removed(&mut self) -> Result<(), CoordinatorError> {
+    fn send_removed(&mut self) -> Result<(), CoordinatorError> {
         let cluster = self.cluster.borrow();
         let input = self
             .office
@@ -387,7 +387,7 @@ impl EventLoop {
         self.seals.clear();
         self.agents.clear();
         self.drivers.clear();
-        // Without an answer here, a joining member tries another coordinator.
+        // A joining member that gets no answer here tries another coordinator.
         self.knocking.clear();
     }
 
@@ -478,7 +478,7 @@ impl EventLoop {
         self.agents.holds(from.node, from.session)
     }
 
-    /// As with agents.
+    /// Opens a driver's session in the same way as an agent's.
     fn seat_driver(
         &mut self,
         optical: OpticalId,

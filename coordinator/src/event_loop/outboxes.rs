@@ -59,7 +59,7 @@ impl<K: Ord + Copy, T> Outboxes<K, T> {
         self.0.clear();
     }
 
-    /// Who takes nothing is as good as gone: its session ends, and it comes back or not.
+    /// A client that accepts no messages counts as disconnected: its session ends, and it may reconnect.
     pub(super) fn send(&mut self, key: K, instruction: T) {
         let Some(held) = self.0.get_mut(&key) else {
             return;

@@ -103,7 +103,7 @@ enum What {
 /// little time and room to hand on.
 #[derive(Debug)]
 struct Report {
-    /// All that the sample had.
+    /// The number of all readings in the sample.
     readings: usize,
     probed: Vec<Probed>,
     others: Vec<Reading>,
@@ -125,7 +125,7 @@ impl Report {
         report
     }
 
-    /// In readings of the usual size; some are lists.
+    /// The size in readings of the usual size. Some readings are lists and count more.
     fn weight(&self) -> usize {
         let weight = |reading: &Reading| match reading {
             Reading::Host(HostReading::Traffic(traffic)) => 1 + traffic.peers.len(),
@@ -173,7 +173,7 @@ impl History {
         }
     }
 
-    /// Only who leads hears and decides anything.
+    /// Records that this coordinator leads. Only the leader receives reports and decides.
     pub(crate) fn hear_leads(&self, at: Moment, ahead: Duration) {
         self.put(at, What::Leads { ahead });
     }

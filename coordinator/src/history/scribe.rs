@@ -1,4 +1,4 @@
-//! From observations to entries of the history: numbers become names, and interfaces become the links that end there.
+//! Turns observations into history entries: numbers become names, and interfaces become the links that end there.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -38,22 +38,22 @@ const RANK_REPORT_TTL: Duration = Duration::from_secs(3);
 pub(super) struct Scribe {
     config: HistoryConfig,
     fabric: Arc<Fabric>,
-    /// Of the fabric's nodes.
+    /// The names of the fabric's nodes.
     names: Vec<Arc<str>>,
     load: Arc<Load>,
     local_health: LocalHealth,
-    /// By this much moments are ahead of the time of day.
+    /// The difference by which moments are ahead of the time of day.
     ahead: Duration,
     chronicle: Option<Chronicle>,
     tried: Option<Instant>,
     /// The last write failed.
     failing: bool,
-    told: Option<Moment>,
-    /// Of the last round of time.
+    warned_at: Option<Moment>,
+    /// The second of the last tick.
     second: u64,
     /// Nodes that were ever connected, and whether they are.
     connected: BTreeMap<NodeId, bool>,
-    /// Whose addresses are whose.
+    /// Maps addresses to their hosts.
     ingest: Ingest,
     wiring: Wiring,
     /// An interface has changed since the wiring was made.
@@ -82,7 +82,7 @@ impl Scribe {
             chronicle: None,
             tried: None,
             failing: false,
-            told: None,
+            warned_at: None,
             second: 0,
             connected: BTreeMap::new(),
             wiring: Wiring::default(),
@@ -165,7 +165,7 @@ impl Scribe {
         }
     }
 
-    /// Tells once when writing begins to fail, and once when it works again.
+    /// Logs once when writing begins to fail, and once when it works again.
     fn judge(&mut self, outcome: Result<bool, KeeperError>) {
         match outcome {
             Err(error) => {
@@ -191,7 +191,7 @@ impl Scribe {
         }
     }
 
-    /// Who was there when this coordinator led before, is not known to be there now.
+    /// Forgets the agents of an earlier term: it is not known whether they are still connected.
     fn forget(&mut self) {
         self.connected.clear();
         self.ways.clear();
@@ -224,7 +224,7 @@ impl Scribe {
         }
         self.second = second;
         self.rewire();
-        self.take_told_pairs(at);
+        self.take_reported_pairs(at);
         for (&node, &connected) in &self.connected {
             if let Some(chronicle) = &mut self.chronicle {
                 let entry = Entry::agent(self.fabric.name(node), connected, None);
@@ -233,10 +233,10 @@ impl Scribe {
         }
     }
 
-    /// Ranks know each other by numbers: who is where only all of them tell together.
-    fn take_told_pairs(&mut self, at: Moment) {
-        let told = self.ingest.told_pairs(at, RANK_REPORT_TTL).into_iter();
-        for pair in told.filter(|pair| pair.rate.bits_per_s() > 0) {
+    /// Ranks know each other by numbers. Only the reports of all of them together show on which host each one is.
+    fn take_reported_pairs(&mut self, at: Moment) {
+        let pairs = self.ingest.fresh_pairs(at, RANK_REPORT_TTL).into_iter();
+        for pair in pairs.filter(|pair| pair.rate.bits_per_s() > 0) {
             let [from, to] = [pair.from, pair.to].map(|end| self.fabric.name(end));
             let entry = Entry::collectives(from, to, pair.rate);
             self.observe(at, &entry);
@@ -373,7 +373,7 @@ impl Scribe {
             HostReading::Rdma(reading) => state("rdma", &rdma_subject(reading)),
             HostReading::Lack(lack) => state("lack", &lack.measurement),
             HostReading::Strays(_) => state("strays", ""),
-            HostReading::Rank(told) => state("rank", &rank_subject(&told.rank)),
+            HostReading::Rank(reading) => state("rank", &rank_subject(&reading.rank)),
         };
         if matches!(reading, HostReading::Rank(_)) {
             let readings = vec![Reading::Host(reading.clone())];
@@ -474,27 +474,27 @@ impl Scribe {
     /// Gaps are logged, and written down where they are.
     fn tell(&mut self, at: Moment) {
         if self
-            .told
-            .is_some_and(|told| at.since(told) < WARNING_INTERVAL)
+            .warned_at
+            .is_some_and(|warned_at| at.since(warned_at) < WARNING_INTERVAL)
         {
             return;
         }
-        self.told = Some(at);
+        self.warned_at = Some(at);
         let dropped = self.load.take_dropped();
-        let told = self.chronicle.as_mut().map(Chronicle::take_report);
-        let told = told.unwrap_or_default();
+        let report = self.chronicle.as_mut().map(Chronicle::take_report);
+        let report = report.unwrap_or_default();
         for (why, lost) in [
             ("queue full, readings dropped", dropped),
-            ("more series than most_series allows", told.beyond),
-            ("readings were too late", told.late),
-            ("rows were dropped after write errors", told.lost_rows),
+            ("more series than most_series allows", report.beyond),
+            ("readings were too late", report.late),
+            ("rows were dropped after write errors", report.lost_rows),
         ] {
             if lost > 0 {
                 tracing::warn!("{lost} missing in the history: {why}");
                 self.observe(at, &Entry::gap(why, lost));
             }
         }
-        tell_files(&told);
+        warn_of_files(&report);
     }
 }
 
@@ -503,14 +503,14 @@ fn run() -> u64 {
     RandomState::new().hash_one(())
 }
 
-fn tell_files(told: &KeepingReport) {
-    for file in &told.broken {
+fn warn_of_files(report: &KeepingReport) {
+    for file in &report.broken {
         tracing::warn!("cannot read {file} in the history; it is left in place");
     }
-    if told.merged + told.removed > 0 {
+    if report.merged + report.removed > 0 {
         let KeepingReport {
             merged, removed, ..
-        } = told;
+        } = report;
         tracing::debug!("history: {merged} files merged, {removed} old ones removed");
     }
 }

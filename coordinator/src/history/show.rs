@@ -109,7 +109,7 @@ fn print_json(window: &Window) -> io::Result<()> {
     out.flush()
 }
 
-/// Each series in one line, over the whole window.
+/// Prints each series in one line, over the whole window.
 fn table(window: &Window) -> String {
     let mut lines = Vec::new();
     let mut section = |title: &str, rows: Vec<String>| {

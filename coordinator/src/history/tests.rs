@@ -95,7 +95,7 @@ fn events_and_decisions_reach_history() {
     assert_eq!(whose, expected);
 }
 
-/// As when a coordinator was started once with a clock that was wrong: people ask by the one on the wall.
+/// Checks the history after a start with a wrong clock: queries use the time of day.
 #[test]
 fn history_rows_use_wall_clock() {
     let scene = Scene::new();
@@ -168,13 +168,13 @@ fn probes_are_kept_by_sender() {
     for node in hosts {
         scribe.take(Moment::default(), What::Up(node));
     }
-    let told = [
+    let values = [
         (hosts[0], vec![interface(1)]),
         (hosts[1], vec![interface(2)]),
         // The second is of another host.
         (hosts[0], vec![probes(1, 2), probes(2, 1)]),
     ];
-    for (second, (node, readings)) in (1..).zip(told) {
+    for (second, (node, readings)) in (1..).zip(values) {
         let taken = Moment::from_micros(second * 1_000_000);
         let report = Report::of(&Sample { taken, readings });
         scribe.take(taken, What::Report(node, report));
@@ -195,7 +195,7 @@ fn probes_are_kept_by_sender() {
     assert!((29_700..30_300).contains(&most), "{most}");
 }
 
-/// Ranks are called by numbers: whose hosts they are on, only all of them tell.
+/// Checks that hosts are resolved once all ranks have reported, because ranks know each other by numbers.
 #[test]
 fn rank_traffic_is_kept_by_hosts() {
     let scene = Scene::new();
@@ -265,7 +265,7 @@ fn rank_of_two(rank: u32) -> RankReading {
     }
 }
 
-/// Nothing takes anything out of the queue.
+/// Checks the limit of the queue when no thread empties it.
 #[test]
 fn stuck_history_blocks_nothing() {
     let (queue, stuck) = sync_channel(QUEUE_LENGTH);
@@ -284,7 +284,7 @@ fn stuck_history_blocks_nothing() {
             readings: vec![reading; MAX_QUEUED_READINGS / 3],
         },
     };
-    // Of four, three fit by their readings.
+    // Three of the four samples fit, by the number of their readings.
     (0..4).for_each(|_| history.hear(Moment::default(), &sample));
     assert_eq!(load.take_dropped() as usize, MAX_QUEUED_READINGS / 3);
     // The rest finds no place in the queue.

@@ -35,7 +35,7 @@ impl Faces {
             return face.clone();
         }
         let face = self.signing.face(ours, address);
-        // Without a signer there is nothing that could be made, and ours may be a newer one next time.
+        // Nothing can be signed without a signer, and this coordinator may have a newer certificate next time.
         if self.signing.can_sign() && self.made.len() < MAX_CERTIFICATES {
             self.made.insert(address, face.clone());
         }

@@ -19,14 +19,14 @@ use super::metrics::{self, Log, Sight, Work};
 use crate::intake::Asker;
 use crate::server_context::ServerContext;
 
-/// As Prometheus names its text.
+/// The content type of the Prometheus text format.
 const EXPOSITION_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Router {
     let watched = Watched {
         context,
         status_cache,
-        told: Arc::default(),
+        cached_work: Arc::default(),
     };
     Router::new()
         .route("/healthz", get(health))
@@ -91,7 +91,7 @@ async fn metrics(State(watched): State<Watched>) -> Response {
         sessions: context.open_sessions.open_by_key(),
         local_health: context.local_health.clone(),
         endings: context.endings.clone(),
-        told: context.told.clone(),
+        deliveries: context.deliveries.clone(),
     }))
 }
 
@@ -100,7 +100,7 @@ async fn metrics(State(watched): State<Watched>) -> Response {
 struct Watched {
     context: ServerContext,
     status_cache: StatusCache,
-    told: Arc<Mutex<Option<CachedWork>>>,
+    cached_work: Arc<Mutex<Option<CachedWork>>>,
 }
 
 struct CachedWork {
@@ -117,15 +117,15 @@ impl FromRef<Watched> for ServerContext {
 impl Watched {
     async fn work(&self) -> Arc<Work> {
         let decisions = self.context.decisions.count();
-        let mut told = self.told.lock().await;
-        if let Some(told) = &*told
-            && told.fresh.is_good(decisions)
+        let mut cached = self.cached_work.lock().await;
+        if let Some(cached) = &*cached
+            && cached.fresh.is_good(decisions)
         {
-            return Arc::clone(&told.work);
+            return Arc::clone(&cached.work);
         }
         let fresh = Fresh::now(&self.context);
         let work = Arc::new(work(&self.context).await);
-        *told = Some(CachedWork {
+        *cached = Some(CachedWork {
             fresh,
             work: Arc::clone(&work),
         });

@@ -29,14 +29,14 @@ use crate::server_context::ServerContext;
 use plain_listener::PlainListener;
 use tls_listener::{Shown, TlsListener};
 
-/// By default.
+/// The default address.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
 
 /// A core that takes longer is not well.
 pub(crate) const CORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// At the configured address, or else at the default one; an occupied default is skipped.
+/// Binds the configured address or the default one. An occupied default is skipped.
 pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {
     let address = config.http_address();
     match (TcpListener::bind(address).await, &config.http) {
@@ -50,7 +50,7 @@ pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, Coordin
     }
 }
 
-/// At the configured address; nowhere without one.
+/// Binds the configured address. Returns None without one.
 pub(crate) async fn bind_secure(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {
     let Some(said) = &config.https else {
         return Ok(None);

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reweave_common::cause::Class;
 
-/// Nothing from elsewhere, and nothing that a name or a label could smuggle in.
+/// The page loads nothing from other origins, and text in names or labels cannot run as a script.
 const CONTENT_SECURITY_POLICY_VALUE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

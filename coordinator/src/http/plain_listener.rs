@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(began.elapsed().as_secs(), IDLE_TIMEOUT.as_secs());
     }
 
-    /// As of pages that follow what happens.
+    /// Checks a connection that stays open, as a page that follows events holds it.
     #[tokio::test(start_paused = true)]
     async fn written_connection_stays_open() {
         let (mut listener, address) = listener().await;

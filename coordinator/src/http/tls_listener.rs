@@ -25,10 +25,10 @@ use crate::server_context::ServerContext;
 use crate::session_limit::{Bounds, Evicted, LimitKey, Permit, SessionLimit};
 use crate::sessions::{Reason, Refusals};
 
-/// Whose certificates are good here.
+/// The roles whose certificates are accepted here.
 const ALLOWED_ROLES: [Role; 2] = [Role::Operator, Role::Viewer];
 
-/// In all, and of an address.
+/// The limits on handshakes: in total, and for each address.
 const HANDSHAKE_LIMIT: Bounds = Bounds {
     max_per_group: Some(128),
     max_per_key: Some(32),
@@ -53,17 +53,17 @@ pub(super) struct TlsListener {
     telling: Interval,
 }
 
-/// Who did not come in.
+/// The reason why a client was turned away.
 enum Turned {
     Away(LinkError),
     /// Others needed the place.
     Crowded(SocketAddr),
 }
 
-/// By what a connection is known.
+/// The identity under which a connection is counted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Principal {
-    /// Of an unauthenticated client.
+    /// The address of an unauthenticated client.
     Address(IpAddr),
     Member(Member),
 }
@@ -184,7 +184,7 @@ impl Listener for TlsListener {
 /// The identity of the client of a TLS connection.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
-    /// By the certificate; none for an unauthenticated client.
+    /// The member that the certificate names. None for an unauthenticated client.
     pub(super) member: Option<Member>,
     pub(super) from: IpAddr,
 }
@@ -198,7 +198,7 @@ impl Connected<IncomingStream<'_, TlsListener>> for Shown {
 /// Ends when its client is revoked or evicted, or is silent for too long.
 pub(super) struct TlsConnection {
     stream: IdleTimeout<Stream, ()>,
-    /// Nothing once it has come.
+    /// None once the end has come.
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     slot: Permit<Principal>,
     shown: Shown,

@@ -6,19 +6,19 @@ use std::net::{IpAddr, SocketAddr};
 use reweave_proto::message::{CoordinatorAddress, MAX_COORDINATORS};
 use reweave_replica::{Member, MemberId, Members, Standing};
 
-/// All known coordinators: from the settings file, and from the log, which has priority.
+/// All known coordinators. They come from the settings file and from the log, and the log has priority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Directory {
     own: MemberId,
     members: Members,
     /// Members to come: the replica hears them already.
-    awaited: BTreeMap<MemberId, Member>,
+    pending_members: BTreeMap<MemberId, Member>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cluster {
     pub(crate) standing: Standing,
-    /// Of this coordinator.
+    /// Whether the disk of this coordinator is full.
     pub(crate) disk_is_full: bool,
     pub(crate) directory: Directory,
 }
@@ -32,7 +32,7 @@ impl Directory {
         Self {
             own,
             members,
-            awaited: BTreeMap::new(),
+            pending_members: BTreeMap::new(),
         }
     }
 
@@ -43,8 +43,8 @@ impl Directory {
         }
     }
 
-    pub(crate) fn set_awaited(&mut self, awaited: BTreeMap<MemberId, Member>) {
-        self.awaited = awaited;
+    pub(crate) fn set_pending_members(&mut self, pending_members: BTreeMap<MemberId, Member>) {
+        self.pending_members = pending_members;
     }
 
     pub(crate) fn members(&self) -> &Members {
@@ -52,21 +52,22 @@ impl Directory {
     }
 
     /// Whether a member of this number and name is to come.
-    pub(crate) fn awaits(&self, id: MemberId, name: &str) -> bool {
-        let awaited = self.awaited.get(&id);
-        awaited.is_some_and(|member| member.name == name)
+    pub(crate) fn is_pending(&self, id: MemberId, name: &str) -> bool {
+        let pending_members = self.pending_members.get(&id);
+        pending_members.is_some_and(|member| member.name == name)
     }
 
     /// Whether a member has this name, or one to come.
     pub(crate) fn has_name(&self, name: &str) -> bool {
-        let mut awaited = self.awaited.values();
-        self.members.named(name).next().is_some() || awaited.any(|member| member.name == name)
+        let mut pending_members = self.pending_members.values();
+        self.members.named(name).next().is_some()
+            || pending_members.any(|member| member.name == name)
     }
 
-    /// All but this one, with those to come.
+    /// All members but this one, including the future ones.
     pub(crate) fn peers(&self) -> impl Iterator<Item = (MemberId, &Member)> {
         let known = &self.members.of;
-        let to_come = self.awaited.iter();
+        let to_come = self.pending_members.iter();
         let to_come = to_come.filter(move |(id, _)| !known.contains_key(*id));
         let all = known.iter().chain(to_come);
         let all = all.map(|(&id, member)| (id, member));
@@ -93,7 +94,7 @@ impl Directory {
 
     pub(crate) fn address(&self, id: MemberId) -> Option<SocketAddr> {
         let known = self.members.of.get(&id);
-        let member = known.or_else(|| self.awaited.get(&id));
+        let member = known.or_else(|| self.pending_members.get(&id));
         member.map(|member| member.address)
     }
 }

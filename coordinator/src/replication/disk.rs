@@ -59,7 +59,7 @@ impl Compaction for LocalCompaction {
 }
 
 impl Drop for LocalCompaction {
-    /// Nothing is written in the folder once it is let go, and nothing is left there.
+    /// Waits until nothing is written in the folder any longer, and leaves no temporary file there.
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

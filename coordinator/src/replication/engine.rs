@@ -37,7 +37,8 @@ const MAX_QUEUED_MESSAGES: usize = 4096;
 #[derive(Debug)]
 pub(crate) enum Task {
     Message(Message),
-    /// Of a number that is not known here, with what its certificate says and the folder that it showed.
+    /// The number is not known here. The variant carries what the certificate says and the folder that the peer
+    /// showed.
     Unadmitted {
         message: Message,
         name: String,
@@ -115,7 +116,7 @@ impl Replication {
         });
     }
 
-    pub(crate) fn put_vouched(&self, by: MemberId, members: Members) {
+    pub(crate) fn put_reported_members(&self, by: MemberId, members: Members) {
         self.put_counted(Task::Vouched { by, members });
     }
 
@@ -146,11 +147,12 @@ pub(crate) struct Engine {
     outlets: Outlets,
     /// What operators want and wait for.
     orders: Orders,
-    /// As it was published last.
+    /// The last published state of the disk.
     disk_is_full: bool,
     /// The last write is repeated until the disk has room for it.
     waits_for_room: bool,
-    /// As all parts learn it, the event loop first where it leads: a client that comes then finds it ready.
+    /// All parts learn the standing. The leader's event loop learns it first, so that it is ready when a client
+    /// connects.
     standing: Standing,
     /// The last status sent to the event loop.
     may_decide: bool,
@@ -201,7 +203,7 @@ impl Engine {
         Ok((engine, replication))
     }
 
-    /// Until [`Task::End`], or until something is wrong that makes it unsafe to go on, which the event loop learns.
+    /// Runs until [`Task::End`], or until it is unsafe to go on. The event loop learns of the latter.
     pub(crate) fn run(mut self) {
         let intake = self.outlets.intake.clone();
         let mut last_words = LastWords(Some((intake, ReplicationError::Died)));
@@ -305,7 +307,9 @@ impl Engine {
             }
             Task::Vouched { by, members } => {
                 self.messages.fetch_sub(1, Ordering::Relaxed);
-                self.durable.replica_mut().handle_vouched(by, members);
+                self.durable
+                    .replica_mut()
+                    .handle_reported_members(by, members);
             }
             Task::Unreachable(peer) => self.durable.replica_mut().handle_unreachable(peer),
             Task::Propose { request, payload } => self.propose(request, payload),
@@ -420,8 +424,8 @@ impl Engine {
                     return Err(ReplicationError::TakenOut { id });
                 }
             }
-            Effect::Awaited(awaited) => {
-                self.directory.set_awaited(awaited);
+            Effect::PendingMembers(pending_members) => {
+                self.directory.set_pending_members(pending_members);
                 self.publish();
             }
             Effect::Unreadable { index } => return Err(ReplicationError::Unreadable { index }),
@@ -452,12 +456,12 @@ impl Engine {
         });
     }
 
-    /// An event loop that is gone needs no telling.
+    /// An event loop that has ended needs no notification.
     fn tell(&self, outcome: Outcome) {
         let _ = self.outlets.intake.put_outcome(outcome);
     }
 
-    /// From now on nothing can be written to the log.
+    /// Makes every further write to the log fail.
     #[cfg(test)]
     pub(crate) fn break_down(&mut self) {
         let store = self.durable.store_mut();

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::peer_messages::{PeerMessage, PeerMessageReceiver};
 
-/// From one question to the next.
+/// The interval between two questions.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The answer to all other peers meanwhile.
@@ -77,7 +77,7 @@ impl Introduction<'_> {
             };
             let heard = heard.clone();
             asking.spawn(async move {
-                // Until the receiver is gone.
+                // The loop ends when the receiver is dropped.
                 while heard.send((id, line.ask().await)).await.is_ok() {
                     sleep(RETRY_INTERVAL).await;
                 }
@@ -96,7 +96,7 @@ impl Introduction<'_> {
         &self,
         heard: &mut mpsc::Receiver<(MemberId, Option<Answer>)>,
     ) -> Result<Beginning, IntroductionError> {
-        let (mut answers, mut told) = (BTreeMap::new(), None);
+        let (mut answers, mut report) = (BTreeMap::new(), None);
         let mut strange_since: Option<Instant> = None;
         while let Some((from, answer)) = heard.recv().await {
             match answer {
@@ -108,7 +108,7 @@ impl Introduction<'_> {
                 strange_since = None;
             }
             match beginning {
-                Beginning::Wait => self.tell(&answers, &mut told),
+                Beginning::Wait => self.tell(&answers, &mut report),
                 Beginning::Stranger => {
                     let since = *strange_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= SETTLE_TIMEOUT {
@@ -123,7 +123,7 @@ impl Introduction<'_> {
     }
 
     /// What is waited for, whenever that is another thing.
-    fn tell(&self, answers: &BTreeMap<MemberId, Answer>, told: &mut Option<String>) {
+    fn tell(&self, answers: &BTreeMap<MemberId, Answer>, text: &mut Option<String>) {
         let name = self.identity.member().name();
         let said = |answer: &Answer| answers.values().any(|said| said == answer);
         let words = if said(&Answer::Expected) {
@@ -138,9 +138,9 @@ impl Introduction<'_> {
             let missing: Vec<_> = missing.map(|(_, member)| member.name.as_str()).collect();
             format!("new data folder: waiting for {}", missing.join(", "))
         };
-        if told.as_ref() != Some(&words) {
+        if text.as_ref() != Some(&words) {
             tracing::info!("{words}");
-            *told = Some(words);
+            *text = Some(words);
         }
     }
 }
@@ -154,7 +154,7 @@ async fn answer(session: Session, answer: Answer) {
     }
 }
 
-/// To one of the others.
+/// A connection to one of the other coordinators.
 struct Line {
     identity: Identity,
     member: Member,

@@ -113,13 +113,13 @@ fn change(members: &Members, order: &MemberOrder) -> Result<Change, Refused> {
             let address = address.or(held.map(|held| held.address));
             match (name, address) {
                 (Some(name), Some(address)) => newcomer(name, address, Some(old)),
-                _ => return Err(nobody(who)),
+                _ => return Err(unknown_member(who)),
             }
         }
     })
 }
 
-/// By number, or by name where one member has it.
+/// Finds a member by its number, or by its name if only one member has it.
 fn find(members: &Members, who: &str) -> Result<MemberId, Refused> {
     let number = who.parse().map(MemberId).ok();
     if let Some(id) = number.filter(|id| members.of.contains_key(id)) {
@@ -128,14 +128,14 @@ fn find(members: &Members, who: &str) -> Result<MemberId, Refused> {
     let named: Vec<_> = members.named(who).collect();
     match named[..] {
         [id] => Ok(id),
-        [] => Err(nobody(who)),
+        [] => Err(unknown_member(who)),
         _ => Err(Refused::Membership {
             why: format!("several members are named {who:?}; use the number"),
         }),
     }
 }
 
-fn nobody(who: &str) -> Refused {
+fn unknown_member(who: &str) -> Refused {
     Refused::Membership {
         why: format!("no member {who:?}"),
     }
@@ -182,8 +182,8 @@ mod tests {
         assert_eq!(find("5"), Ok(MemberId(5)));
         let several = find("c2").unwrap_err().to_string();
         assert!(several.contains("use the number"), "{several}");
-        let nobody = find("c9").unwrap_err().to_string();
-        assert!(nobody.contains("no member \"c9\""), "{nobody}");
+        let refusal = find("c9").unwrap_err().to_string();
+        assert!(refusal.contains("no member \"c9\""), "{refusal}");
     }
 
     #[test]

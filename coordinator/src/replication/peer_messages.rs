@@ -16,12 +16,12 @@ use tokio::task::spawn_blocking;
 
 /// A message is sent in parts, each well below what a frame may hold.
 const MAX_PART_BYTES: usize = 256 << 10;
-/// Of a message with an entry, all but what was proposed.
+/// The size of a message with an entry, without the proposal itself.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
-/// Of a message with a snapshot, all but the state: with the members, of which each removed one leaves its name.
+/// The size of a message with a snapshot, without the state. It includes the members and the names of removed ones.
 const MAX_SNAPSHOT_ENVELOPE_BYTES: usize = 1 << 20;
 
-/// All that a leader appends its peers can get, and all that its log begins with.
+/// Peers can receive every entry that a leader appends, and every snapshot that begins its log.
 const _: () = assert!(MAX_PROPOSAL_BYTES + MAX_ENVELOPE_BYTES <= MAX_LETTER_BYTES);
 const _: () = assert!(MAX_STATE_BYTES + MAX_SNAPSHOT_ENVELOPE_BYTES <= MAX_SNAPSHOT_LETTER_BYTES);
 
@@ -170,7 +170,7 @@ impl From<WireError> for Unheard {
 
 #[cfg(test)]
 mod tests {
-    use reweave_replica::{Content, Entry, Kind, MemberId, Proposal, RequestId};
+    use reweave_replica::{Entry, EntryContent, Kind, MemberId, Proposal, RequestId};
 
     use super::*;
 
@@ -185,7 +185,7 @@ mod tests {
         let entry = Entry {
             term: u64::MAX,
             index: u64::MAX,
-            content: Content::Proposal(proposal),
+            content: EntryContent::Proposal(proposal),
         };
         let message = Message {
             log_term: u64::MAX,
@@ -196,7 +196,7 @@ mod tests {
             ..Message::new(Kind::Append, [MemberId(u64::MAX); 2], u64::MAX)
         };
         let encoded = parts::encode(&PeerMessage::Replica(Box::new(message))).unwrap();
-        // And what tells how long the payload is, twice.
+        // The frame also carries the length of the payload twice.
         assert!(encoded.len() + 2 * size_of::<u64>() <= MAX_ENVELOPE_BYTES);
     }
 

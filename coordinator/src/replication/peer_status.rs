@@ -21,13 +21,13 @@ pub(crate) struct LastHeard {
     heard: Instant,
     pub(crate) term: u64,
     pub(crate) build: String,
-    /// That it speaks with this one: the lower of both.
+    /// The version that the peer speaks with this coordinator: the lower one of both.
     pub(crate) version: Version,
     pub(crate) good_until: SystemTime,
-    /// By how much its clock is ahead of ours.
+    /// The difference by which its clock is ahead of ours.
     pub(crate) skew_us: i64,
     pub(crate) disk_is_full: bool,
-    /// Of its signer, if it has one.
+    /// The end of validity of its signer, if it has one.
     pub(crate) signs_until: Option<SystemTime>,
 }
 

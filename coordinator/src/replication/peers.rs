@@ -28,7 +28,7 @@ use super::peer_messages::{PeerMessage, PeerMessageReceiver, Unheard};
 const OUTBOX_LENGTH: usize = 256;
 /// Clocks drift slowly, and are set rarely.
 const HELLO_INTERVAL: Duration = Duration::from_secs(10);
-/// From one attempt to reach a peer to the next, and up to twice that.
+/// The shortest interval between two attempts to reach a peer. The longest is twice that.
 const RECONNECT_INTERVAL: TimeSpan = TimeSpan::from_millis(100);
 
 /// Queues of messages to other coordinators.
@@ -45,7 +45,7 @@ struct Post {
 }
 
 impl Posts {
-    /// Without a way to whom it is for, it is lost.
+    /// Sends a message. It is lost if there is no connection to its receiver.
     pub(crate) fn send(&self, message: Message) {
         let post = lock(&self.0).get(&message.to).cloned();
         if let Some(post) = post {
@@ -107,14 +107,14 @@ pub(crate) struct Own {
     /// Renewed in time.
     pub(crate) identity: watch::Receiver<Identity>,
     pub(crate) folder: FolderId,
-    /// Of its signer, if it has one.
+    /// The end of validity of this coordinator's signer, if it has one.
     pub(crate) signs_until: Option<SystemTime>,
-    /// As far as this coordinator knows, and how it is itself.
+    /// The cluster as far as this coordinator knows it, and its own state.
     pub(crate) cluster: watch::Receiver<Cluster>,
 }
 
 impl Own {
-    /// Who is here, and how it is, as far as the other knows how that is said.
+    /// The messages that introduce this coordinator and its state, as far as the peer's version has them.
     fn introduction(&mut self, session: &Session) -> Vec<PeerMessage> {
         let disk_is_full = self.cluster.borrow_and_update().disk_is_full;
         let here = PeerMessage::here(self.folder, disk_is_full);
@@ -238,7 +238,7 @@ impl Keeper {
         let ended = tokio::select! {
             ended = self.hand_on(&session, own, peer_messages) => ended,
             ended = self.hear_answers(&session) => ended,
-            // Also while the peer takes nothing of what is sent.
+            // The session also ends while the peer accepts no messages.
             error = session.revoked() => error,
             error = session.expired() => error,
         };
@@ -254,12 +254,12 @@ impl Keeper {
         let mut answers = PeerMessageReceiver::new(session, Channel::Commands);
         let mut cluster = self.own.cluster.clone();
         let mut again = interval(HELLO_INTERVAL);
-        let mut vouched = None;
+        let mut reported_members = None;
         loop {
             tokio::select! {
                 answer = answers.receive() => match answer {
                     Ok(PeerMessage::Answer(Answer::Member { members, .. })) => {
-                        vouched = Some(members);
+                        reported_members = Some(members);
                     }
                     Ok(_) => continue,
                     // Messages to it go on as long as there is a session.
@@ -268,8 +268,9 @@ impl Keeper {
                 Ok(()) = cluster.changed() => {}
                 _ = again.tick() => {}
             }
-            if let Some(members) = &vouched {
-                self.replication.put_vouched(self.id, members.clone());
+            if let Some(members) = &reported_members {
+                self.replication
+                    .put_reported_members(self.id, members.clone());
             }
         }
     }
@@ -367,7 +368,8 @@ mod tests {
         kinds
     }
 
-    /// Each is as long as the state, and a slow line takes longer than Raft waits.
+    /// Checks that one snapshot at most waits for a peer: it is as long as the state, and a slow connection takes
+    /// longer than Raft's timeout.
     #[test]
     fn one_snapshot_waits_per_peer() {
         let (post, peer_messages) = post(4);

@@ -12,9 +12,9 @@ pub(crate) const WRITE_BUCKETS_S: [f64; 12] = [
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RaftCounts {
-    /// By how long they took.
+    /// The number of writes, by their duration.
     pub(crate) writes: [u64; WRITE_BUCKETS_S.len() + 1],
-    /// All of them together.
+    /// The sum of all durations.
     pub(crate) writing: Duration,
     pub(crate) snapshots: u64,
     pub(crate) elections: u64,
@@ -42,7 +42,7 @@ impl RaftMetrics {
         lock(&self.0).snapshots += 1;
     }
 
-    /// Each election begins a term.
+    /// Counts an election, because each election begins a term.
     pub(super) fn note_term(&self, term: u64) {
         let mut counts = lock(&self.0);
         let before = counts.term.replace(term).unwrap_or(term);

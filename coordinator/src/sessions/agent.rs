@@ -14,9 +14,9 @@ use reweave_proto::since_version::came_with;
 use tokio::sync::mpsc;
 
 use super::Ending;
+use super::deny_list_updates::EncodedLists;
 use super::identity_locks::IdentityLock;
 use super::member::{self, Kind};
-use super::notices::Words;
 use crate::intake::{Event, Origin};
 use crate::server_context::ServerContext;
 use crate::session_limit::Bounds;
@@ -37,17 +37,17 @@ impl Kind for OfAgents {
     type Message = CoordinatorMessage;
     const ROLE_NAME: &'static str = "agent";
 
-    fn said(words: &Words) -> &EncodedMessage {
+    fn said(words: &EncodedLists) -> &EncodedMessage {
         &words.agents
     }
 
     /// Agents of 1.0 install for good at once, and look no closer than they do.
-    fn for_version(told: Instruction, version: Version) -> Option<Instruction> {
-        match told {
-            told if version >= came_with(1) => Some(told),
+    fn for_version(instruction: Instruction, version: Version) -> Option<Instruction> {
+        match instruction {
+            instruction if version >= came_with(1) => Some(instruction),
             Instruction::Unconfirmed(it) => Some(Instruction::Install(it.install)),
             Instruction::Closely(_) => None,
-            told => Some(told),
+            instruction => Some(instruction),
         }
     }
 }
@@ -79,7 +79,7 @@ pub(super) async fn serve(
     let name = &session.peer().name;
     tracing::info!("agent {name} connected from {}", session.address());
     let ending = agent.serve().await;
-    // Without a queue there is no receiver.
+    // The event has no receiver if the queue is closed.
     let _ = context.intake.put(Event::Left { from }).await;
     member::part::<OfAgents>(session, &context, ending).await;
 }
@@ -128,8 +128,8 @@ impl Agent<'_> {
             ending = self.hear(Channel::Commands) => ending,
             ending = self.hear(Channel::Telemetry) => ending,
             ending = member::instruct::<OfAgents>(self.session, instructions) => ending,
-            ending = member::tell_of_denied::<OfAgents>(self.session, self.context) => ending,
-            ending = member::tell_of_coordinators::<OfAgents>(self.session, self.context) => ending,
+            ending = member::send_deny_lists::<OfAgents>(self.session, self.context) => ending,
+            ending = member::send_coordinators::<OfAgents>(self.session, self.context) => ending,
             error = self.session.revoked() => error.into(),
             error = self.session.expired() => error.into(),
         }
@@ -152,9 +152,9 @@ impl Agent<'_> {
         match message {
             AgentMessage::Sample(sample) => {
                 for sample in pieces(sample) {
-                    let is_told_once = sample.readings.iter().any(is_interface);
+                    let is_urgent = sample.readings.iter().any(is_interface);
                     let event = Event::Measured { from, sample };
-                    if is_told_once {
+                    if is_urgent {
                         intake.put_patiently(event).await?;
                     } else {
                         intake.put_telemetry(event)?;
@@ -201,7 +201,7 @@ fn pieces(sample: Sample) -> Vec<Sample> {
     let (interfaces, others): (Vec<_>, Vec<_>) =
         sample.readings.into_iter().partition(is_interface);
     let mut readings = interfaces.into_iter().chain(others);
-    // Each has room for itself alone.
+    // Each piece is collected separately, so that it allocates no more than it needs.
     let next = || {
         Some(
             readings
@@ -227,7 +227,7 @@ pub(super) fn time_of_day() -> Duration {
     since.unwrap_or_default()
 }
 
-/// By how much theirs is ahead of ours; the way here counts as behind.
+/// The difference by which their clock is ahead of ours. The time on the way here makes it look behind.
 pub(super) fn skew_us(theirs_us: u64, ours: Duration) -> i64 {
     let ours_us = i128::try_from(ours.as_micros()).unwrap_or(i128::MAX);
     let skew = i128::from(theirs_us) - ours_us;

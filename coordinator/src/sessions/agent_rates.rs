@@ -22,11 +22,11 @@ const BURST_PACKETS: u32 = 2048;
 const SESSIONS_PER_S: u32 = 1;
 const BURST_SESSIONS: u32 = 8;
 
-/// At most one entry for each node.
+/// The rates, with at most one entry for each node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentRates(Arc<Mutex<BTreeMap<NodeId, AgentRate>>>);
 
-/// Of one agent; clones share it.
+/// The rate of one agent, which clones share.
 #[derive(Debug, Clone)]
 pub(super) struct AgentRate {
     commands: TokenBucket,
@@ -62,7 +62,7 @@ impl AgentRate {
         ]
     }
 
-    /// Waits until another session may begin; those that came first begin first.
+    /// Waits until another session may begin; sessions begin in the order of arrival.
     pub(super) async fn begin(&self) {
         self.sessions.lock().await.take_one().await;
     }

@@ -24,7 +24,7 @@ pub(crate) const COORDINATOR_SESSIONS: Bounds = Bounds {
     max_per_key: Some(8),
 };
 
-/// Only operators see why, and not the peer.
+/// The reason is shown to operators only, and not to the peer.
 const REFUSED_REASON: &str = "it has no session here";
 const EVICTED_REASON: &str = "session evicted: limit reached";
 
@@ -50,7 +50,7 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
         error = session.revoked() => {
             return tracing::warn!("session of coordinator {name} ended: {}", error_chain(&error));
         }
-        // With its new certificate it comes back at once.
+        // The peer reconnects at once with its new certificate.
         error = session.expired() => return context.note_end(&session, &error),
         _ = evicted => {
             tracing::warn!("session of coordinator {name} ended: it opened too many others");
@@ -70,7 +70,7 @@ enum Fault {
     NoMessage,
     OtherFolder,
     Unasked,
-    /// Also of one that is no member any longer.
+    /// The message is in another coordinator's name. A removed member gets this fault as well.
     NotItself,
 }
 
@@ -113,10 +113,10 @@ struct Peer<'s> {
     slot: Permit<Member>,
     session: &'s Session,
     context: &'s ServerContext,
-    /// As it said at first.
+    /// The folder that the peer named at first.
     folder: OnceLock<FolderId>,
     answered: LastAnswer,
-    /// By how much its clock is ahead of ours.
+    /// The difference by which its clock is ahead of ours.
     skew_us: AtomicI64,
     disk_is_full: AtomicBool,
     signs_until: Mutex<Option<SystemTime>>,
@@ -186,7 +186,8 @@ impl Peer<'_> {
         }
     }
 
-    /// To a coordinator that may have no log, or may have missed changes of members. What it was sent is not repeated.
+    /// Answers a coordinator that may have no log or may have missed changes of members. What it was sent is not
+    /// repeated.
     async fn answer(&self, folder: FolderId) {
         let name = &self.session.peer().name;
         let answer = {
@@ -202,7 +203,8 @@ impl Peer<'_> {
         }
     }
 
-    /// For itself, or for whom it lets in while it leads: it decides that then, and has only no signer.
+    /// Signs a certificate for the peer itself, or for a member that the peer admits while it leads. Such a peer has
+    /// decided the admission and only lacks a signer.
     async fn certify(&self, wish: Option<Wish>) {
         self.renewals.take_one().await;
         let signing = &self.context.signing;
@@ -246,7 +248,7 @@ impl Peer<'_> {
             let directory = &cluster.directory;
             let members = directory.members();
             let hears = members.hears(from, name, folder);
-            let may_be_new = members.may_be_new(from, name) || directory.awaits(from, name);
+            let may_be_new = members.may_be_new(from, name) || directory.is_pending(from, name);
             (hears, may_be_new)
         };
         // A certificate alone makes no member: the replica decides whether it expects this one.

@@ -11,9 +11,9 @@ use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::sync::mpsc;
 
 use super::Ending;
+use super::deny_list_updates::EncodedLists;
 use super::identity_locks::IdentityLock;
 use super::member::{self, Kind};
-use super::notices::Words;
 use crate::intake::{Event, Outbox, SessionId};
 use crate::server_context::ServerContext;
 
@@ -28,7 +28,7 @@ impl Kind for OfDrivers {
     type Message = DriverOrder;
     const ROLE_NAME: &'static str = "driver";
 
-    fn said(words: &Words) -> &EncodedMessage {
+    fn said(words: &EncodedLists) -> &EncodedMessage {
         &words.drivers
     }
 }
@@ -45,7 +45,7 @@ pub(super) async fn serve(session: Session, id: SessionId, context: ServerContex
         renewals: member::renewals(),
     };
     let ending = driver.serve().await;
-    // Without a queue there is no receiver.
+    // The event has no receiver if the queue is closed.
     let left = Event::DriverLeft { session: id };
     let _ = context.intake.put(left).await;
     drop(driver);
@@ -74,14 +74,14 @@ impl Driver<'_> {
         tokio::select! {
             ending = self.hear(outbox) => ending,
             ending = member::instruct::<OfDrivers>(session, instructions) => ending,
-            ending = member::tell_of_denied::<OfDrivers>(session, self.context) => ending,
-            ending = member::tell_of_coordinators::<OfDrivers>(session, self.context) => ending,
+            ending = member::send_deny_lists::<OfDrivers>(session, self.context) => ending,
+            ending = member::send_coordinators::<OfDrivers>(session, self.context) => ending,
             error = session.revoked() => error.into(),
             error = session.expired() => error.into(),
         }
     }
 
-    /// With the last copy of the outbox the session ends.
+    /// The session ends when the last copy of the outbox is dropped.
     async fn hear(&self, outbox: Outbox<Switchover>) -> Ending {
         let mut outbox = Some(outbox);
         loop {

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::Ending;
-use super::notices::Words;
+use super::deny_list_updates::EncodedLists;
 use crate::replication::{Cluster, Wish};
 use crate::server_context::ServerContext;
 use crate::session_limit::Bounds;
@@ -43,16 +43,16 @@ pub(super) trait Kind {
     type Instruction: Send;
     type Message: From<Order<Self::Instruction>> + Serialize + SinceVersion + Send + Sync;
     const ROLE_NAME: &'static str;
-    /// In its messages.
-    fn said(words: &Words) -> &EncodedMessage;
+    /// The list as it is encoded in messages of this kind.
+    fn said(words: &EncodedLists) -> &EncodedMessage;
 
     /// The same for a member that speaks an earlier version, or nothing where it cannot do without.
-    fn for_version(told: Self::Instruction, _: Version) -> Option<Self::Instruction> {
-        Some(told)
+    fn for_version(instruction: Self::Instruction, _: Version) -> Option<Self::Instruction> {
+        Some(instruction)
     }
 }
 
-/// Waits until this coordinator leads, and tells the member so. Meanwhile it learns who does, and may stay or go.
+/// Waits until this coordinator leads, and informs the member. Meanwhile the member learns the leader, and may leave.
 pub(super) async fn stand_by<K: Kind>(
     session: &Session,
     context: &ServerContext,
@@ -80,9 +80,9 @@ async fn wait<K: Kind>(session: &Session, context: &ServerContext) -> Result<(),
         let cluster = cluster.borrow();
         (cluster.leader(), cluster.directory.seats())
     };
-    // Whichever coordinator leads may be one that it knows nothing of, or that it still refuses.
-    tell_removed::<K>(session, context).await?;
-    tell_seats::<K>(session, seats).await?;
+    // The member may not know the coordinator that leads, or may still refuse it.
+    send_removed::<K>(session, context).await?;
+    send_seats::<K>(session, seats).await?;
     order::<K>(session, Order::Elsewhere(leader)).await?;
     let leads = cluster.wait_for(Cluster::leads).await;
     leads.map(drop).map_err(|_| Ending::Closed)
@@ -96,7 +96,7 @@ async fn comes_to_lead(context: &ServerContext) -> bool {
     known.is_ok_and(|known| known.is_ok_and(|cluster| cluster.leads()))
 }
 
-/// Tells a member who leads, as far as that is known, and waits until it leaves.
+/// Sends a member the name of the leader, if it is known, and waits until the member leaves.
 async fn send_elsewhere<K: Kind>(session: Session, context: &ServerContext) {
     let leader = context.cluster.borrow().leader();
     if order::<K>(&session, Order::Elsewhere(leader)).await.is_ok() {
@@ -133,39 +133,40 @@ pub(super) async fn instruct<K: Kind>(
         let Some(instruction) = K::for_version(*instruction, session.version()) else {
             continue;
         };
-        if let Err(error) = order::<K>(session, Order::Told(instruction)).await {
+        if let Err(error) = order::<K>(session, Order::Instructed(instruction)).await {
             return error.into();
         }
     }
     Ending::Replaced
 }
 
-/// So that no revoked or removed coordinator commands it in our name.
-pub(super) async fn tell_of_denied<K: Kind>(session: &Session, context: &ServerContext) -> Ending {
-    let mut notices = context.notices.clone();
-    let mut told = None;
+/// Sends the deny lists, so that no revoked or removed coordinator commands the member in our name.
+pub(super) async fn send_deny_lists<K: Kind>(session: &Session, context: &ServerContext) -> Ending {
+    let mut published = context.deny_list_updates.clone();
+    let mut sent_versions = None;
     loop {
-        let notice = notices.borrow_and_update().clone();
-        for words in notice.news(told, |words| session.knows(K::said(words))) {
+        let updates = published.borrow_and_update().clone();
+        for words in updates.updates_since(sent_versions, |words| session.knows(K::said(words))) {
             let sent = session.send_ready(Channel::Commands, K::said(words)).await;
             if let Err(error) = sent {
                 return error.into();
             }
         }
-        told = Some(notice.edition());
-        if notices.changed().await.is_err() {
+        sent_versions = Some(updates.versions());
+        if published.changed().await.is_err() {
             return Ending::Closed;
         }
     }
 }
 
-/// A coordinator that was added again may lead, and cannot say so itself to a member that was away.
-async fn tell_removed<K: Kind>(
+/// Sends the removed coordinators. A coordinator that was added again may lead, and a member that was away refuses it
+/// until it has the list.
+async fn send_removed<K: Kind>(
     session: &Session,
     context: &ServerContext,
 ) -> Result<(), LinkError> {
-    let notice = context.notices.borrow().clone();
-    match notice.removed().map(K::said) {
+    let updates = context.deny_list_updates.borrow().clone();
+    match updates.removed().map(K::said) {
         Some(removed) if session.knows(removed) => {
             session.send_ready(Channel::Commands, removed).await
         }
@@ -173,18 +174,18 @@ async fn tell_removed<K: Kind>(
     }
 }
 
-/// So that it finds one of them when all are gone that it was started with.
-pub(super) async fn tell_of_coordinators<K: Kind>(
+/// Sends the coordinators, so that the member still finds one when all that it was started with are gone.
+pub(super) async fn send_coordinators<K: Kind>(
     session: &Session,
     context: &ServerContext,
 ) -> Ending {
     let mut cluster = context.cluster.clone();
-    let mut told = vec![];
+    let mut sent = vec![];
     loop {
         let seats = cluster.borrow_and_update().directory.seats();
-        if seats != told {
-            told.clone_from(&seats);
-            if let Err(error) = tell_seats::<K>(session, seats).await {
+        if seats != sent {
+            sent.clone_from(&seats);
+            if let Err(error) = send_seats::<K>(session, seats).await {
                 return error.into();
             }
         }
@@ -195,7 +196,7 @@ pub(super) async fn tell_of_coordinators<K: Kind>(
 }
 
 /// A member of an earlier version keeps the list that it was started with.
-async fn tell_seats<K: Kind>(
+async fn send_seats<K: Kind>(
     session: &Session,
     seats: Vec<CoordinatorAddress>,
 ) -> Result<(), LinkError> {
@@ -206,7 +207,7 @@ async fn tell_seats<K: Kind>(
     session.send(Channel::Commands, &message).await
 }
 
-/// For the same member and admission as the certificate it came with.
+/// Renews a certificate for the same member and admission as the one of the session.
 pub(super) async fn renew<K: Kind>(
     session: &Session,
     context: &ServerContext,

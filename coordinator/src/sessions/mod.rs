@@ -3,10 +3,10 @@
 mod agent;
 mod agent_rates;
 mod coordinator;
+mod deny_list_updates;
 mod driver;
 mod identity_locks;
 mod member;
-mod notices;
 mod operator;
 mod refusals;
 
@@ -21,10 +21,10 @@ use crate::server_context::ServerContext;
 pub(crate) use agent::STARTING_SESSIONS;
 pub(crate) use agent_rates::AgentRates;
 pub(crate) use coordinator::COORDINATOR_SESSIONS;
+pub(crate) use deny_list_updates::{DenyListUpdates, publish};
 use identity_locks::IdentityLock;
 pub(crate) use identity_locks::IdentityLocks;
 pub(crate) use member::STANDBY_SESSIONS;
-pub(crate) use notices::{Notice, publish};
 pub(crate) use operator::OPERATOR_SESSIONS;
 pub(crate) use refusals::{Reason, Refusals};
 
@@ -160,8 +160,8 @@ fn admit(
 
 /// A peer with a valid certificate gets the reason.
 fn turn_away(session: Session, reason: Reason, why: String, refusals: &mut Refusals) {
-    let told = format!("{}: {why}", session.peer());
-    refusals.add(session.address(), reason, told);
+    let text = format!("{}: {why}", session.peer());
+    refusals.add(session.address(), reason, text);
     drop(tokio::spawn(async move { session.close(&why).await }));
 }
 

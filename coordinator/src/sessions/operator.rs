@@ -125,7 +125,7 @@ async fn members(
         return Ok(Response::Standing(Box::new(context.standing().await?)));
     }
     if let Request::DenyLists = request {
-        let denied = context.notices.borrow().of_coordinators();
+        let denied = context.deny_list_updates.borrow().of_coordinators();
         return Ok(Response::DenyLists(denied));
     }
     let (leads, leader) = {
@@ -142,7 +142,7 @@ async fn members(
     }
 }
 
-/// For the same member and admission as the certificate it came with.
+/// Renews a certificate for the same member and admission as the one of the session.
 async fn renew(session: &Session, context: &ServerContext, request: Vec<u8>) -> Response {
     let credentials = session.credentials();
     let wish = Wish {

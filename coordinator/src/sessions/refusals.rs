@@ -15,7 +15,7 @@ const MAX_DISTINCT_REFUSALS: usize = 32;
 pub(crate) enum Reason {
     /// None, or none of this cluster's.
     Certificate,
-    /// By this machine's clock, its certificate is not good any longer, or not yet.
+    /// The certificate has expired or is not valid yet, by this machine's clock.
     Expired,
     Revoked,
     /// Its role has nothing to ask here.
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::intake::queue;
 
-    /// Each time it comes from another port.
+    /// Checks a client that comes from another port each time.
     #[tokio::test]
     async fn refusing_peer_is_reported_once() {
         let (intake, mut events) = queue();
@@ -191,13 +191,13 @@ mod tests {
             refusals.add(everywhere, Reason::Handshake, why);
         }
         refusals.tell(&intake);
-        let mut told = 0;
+        let mut reported_count = 0;
         let mut lines = 0;
         while let Ok(Event::TurnedAway { times, .. }) = events.try_next() {
-            told += times;
+            reported_count += times;
             lines += 1;
         }
-        assert_eq!((told, lines), (10_000, MAX_DISTINCT_REFUSALS + 1));
+        assert_eq!((reported_count, lines), (10_000, MAX_DISTINCT_REFUSALS + 1));
         let counts = intake.counts();
         for reason in [Reason::Certificate, Reason::Handshake] {
             assert_eq!(counts.refused_for(reason), 5000);

@@ -41,7 +41,7 @@ pub(crate) enum Signs {
     Itself,
     /// Another does, or that is not known yet.
     Another,
-    Nobody,
+    NoCoordinator,
 }
 
 /// Cheap to clone.
@@ -51,12 +51,12 @@ pub(crate) struct Signing {
     signer: Option<Arc<Authority>>,
     validity: Option<Validity>,
     neighbours: Option<Neighbours>,
-    /// Without a signer: whether others were asked without an answer.
-    nobody_signs: Arc<AtomicBool>,
+    /// Whether other coordinators were asked in vain, if this one has no signer.
+    no_signer: Arc<AtomicBool>,
 }
 
 impl Signing {
-    /// Of the folder with this coordinator's certificate, where a signer may lie or not.
+    /// Loads the signer from the folder with this coordinator's certificate, if there is one.
     pub(crate) fn load(folder: &Path) -> Result<Self, PkiError> {
         let has_signer = folder.join(SIGNER_KEY_FILE).exists();
         let signer = has_signer.then(|| Authority::load(folder)).transpose()?;
@@ -65,11 +65,11 @@ impl Signing {
             validity: signer.as_ref().and_then(Authority::signer_validity),
             signer: signer.map(Arc::new),
             neighbours: None,
-            nobody_signs: Arc::default(),
+            no_signer: Arc::default(),
         })
     }
 
-    /// With others, who sign what this one cannot.
+    /// Adds other signers for what this one cannot sign.
     pub(crate) fn among(self, neighbours: Neighbours) -> Self {
         let neighbours = Some(neighbours);
         Self { neighbours, ..self }
@@ -78,8 +78,8 @@ impl Signing {
     pub(crate) fn signs(&self) -> Signs {
         if self.can_sign() {
             Signs::Itself
-        } else if self.nobody_signs.load(Ordering::Relaxed) {
-            Signs::Nobody
+        } else if self.no_signer.load(Ordering::Relaxed) {
+            Signs::NoCoordinator
         } else {
             Signs::Another
         }
@@ -94,13 +94,13 @@ impl Signing {
         self.validity
     }
 
-    /// By this coordinator's own signer.
+    /// Signs with this coordinator's own signer.
     pub(crate) fn certify_here(&self, wish: &Wish) -> Result<String, SigningError> {
         let signer = self.signer.as_ref().ok_or(SigningError::NoSigner)?;
         Ok(signer.certify(&wish.request, &wish.member, wish.admission)?)
     }
 
-    /// By this coordinator's own signer, or else by another's.
+    /// Signs with this coordinator's own signer, or else with another coordinator's.
     pub(crate) async fn certify(&self, wish: &Wish) -> Result<String, SigningError> {
         if self.can_sign() {
             return self.certify_here(wish);
@@ -129,7 +129,7 @@ impl Signing {
             Some(neighbours) => neighbours.certify(wish).await,
             None => None,
         };
-        self.nobody_signs.store(signed.is_none(), Ordering::Relaxed);
+        self.no_signer.store(signed.is_none(), Ordering::Relaxed);
         signed
     }
 
@@ -137,7 +137,7 @@ impl Signing {
     pub(crate) async fn keep_good(self, ours: watch::Sender<Identity>) {
         let mut tried = None;
         loop {
-            // Not borrowed any longer than that: a holder keeps the next one out.
+            // The borrow ends here, because a longer one would block the next writer.
             let current = ours.borrow().clone();
             if current.validity().is_due(SystemTime::now()) {
                 match self.renew(&current).await {
@@ -152,7 +152,7 @@ impl Signing {
             }
             sleep(match self.signs() {
                 Signs::Itself => RENEWAL_CHECK_INTERVAL,
-                Signs::Another | Signs::Nobody => SIGNER_CHECK_INTERVAL,
+                Signs::Another | Signs::NoCoordinator => SIGNER_CHECK_INTERVAL,
             })
             .await;
         }

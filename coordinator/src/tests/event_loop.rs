@@ -10,7 +10,7 @@ use reweave_common::instruction::{Instruction, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{JobOrder, NotSeen, Plan, Request, Response, Steering};
 use reweave_core::{Change, Command, LATEST_MINOR, Policy, State};
-use reweave_replica::{Content, Entry, Founding, MemberId, Proposal, RequestId, Saved};
+use reweave_replica::{Entry, EntryContent, Founding, MemberId, Proposal, RequestId, Saved};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -274,18 +274,18 @@ fn with_entry(decided: &impl Serialize) -> Saved {
     saved.entries.push(Entry {
         term: 1,
         index: 2,
-        content: Content::Proposal(postcard::to_stdvec(&proposal).unwrap()),
+        content: EntryContent::Proposal(postcard::to_stdvec(&proposal).unwrap()),
     });
     saved
 }
 
-/// Of a kind that came later.
+/// Checks an entry of a kind that a later release added.
 #[test]
 fn unreadable_entry_is_refused_before_start() {
     let saved = with_entry(&(Moment::default(), 200_u32));
     let error = saved_state(&saved, Path::new("data")).unwrap_err();
-    let is_told = matches!(error, CoordinatorError::UnknownCommand { index: 2, .. });
-    assert!(is_told, "{error}");
+    let is_named = matches!(error, CoordinatorError::UnknownCommand { index: 2, .. });
+    assert!(is_named, "{error}");
 }
 
 #[test]
@@ -294,11 +294,11 @@ fn log_raising_version_is_refused() {
     let change = Change::Together(vec![Change::ClusterVersion { minor }]);
     let at = Moment::default();
     let error = saved_state(&with_entry(&Command { at, change }), Path::new("data")).unwrap_err();
-    let is_told = matches!(error, CoordinatorError::ClusterVersionTooHigh { version, .. } if version == minor);
-    assert!(is_told, "{error}");
+    let is_named = matches!(error, CoordinatorError::ClusterVersionTooHigh { version, .. } if version == minor);
+    assert!(is_named, "{error}");
 }
 
-/// In the file, from which the release before is to start.
+/// Checks that lowering the version compacts the log in the file, from which the previous release is to start.
 #[test]
 fn lowered_version_compacts_log() {
     let mut scene = Scene::new();

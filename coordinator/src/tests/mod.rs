@@ -10,5 +10,5 @@ mod shapes;
 #[test]
 fn command_docs_match_cli() {
     let program = <crate::Arguments as clap::CommandFactory>::command();
-    crate::commands::are_told(program, "..");
+    crate::commands::arguments_are_documented(program, "..");
 }

@@ -121,16 +121,20 @@ impl Scene {
             .collect()
     }
 
-    /// On what the log holds; it records what it does.
+    /// Starts a coordinator on the content of the log. It records its actions.
     pub(crate) fn alone(&self) -> Alone {
         self.alone_with(None)
     }
 
     pub(crate) fn alone_with(&self, history: Option<History>) -> Alone {
-        self.alone_telling(history, None)
+        self.alone_exporting(history, None)
     }
 
-    pub(crate) fn alone_telling(&self, history: Option<History>, traces: Option<Traces>) -> Alone {
+    pub(crate) fn alone_exporting(
+        &self,
+        history: Option<History>,
+        traces: Option<Traces>,
+    ) -> Alone {
         let opened = self.opened();
         let directory = Directory::new(OWN_ID, &BTreeMap::new());
         let (published, cluster) = watch::channel(Cluster::unknown(directory.clone()));
@@ -175,7 +179,7 @@ impl Scene {
         self.run_aside(alone).join().unwrap()
     }
 
-    /// Until the test puts the end.
+    /// Runs until the test puts the end.
     pub(crate) fn run_aside(&mut self, alone: Alone) -> JoinHandle<Result<(), CoordinatorError>> {
         let queue = self.queue.take().unwrap();
         let Alone { engine, event_loop } = alone;
@@ -217,7 +221,7 @@ impl Scene {
         from
     }
 
-    /// Every agent arrives and tells what it sees while h0 > h2 and h1 > h3 share an uplink.
+    /// Every agent connects and reports what it sees while h0 > h2 and h1 > h3 share an uplink.
     pub(crate) fn collide(&mut self) {
         for (node, _) in self.fabric.clone().nodes() {
             let from = self.arrive(node, 1, 64);
@@ -271,7 +275,7 @@ impl Scene {
         ]
     }
 
-    /// Only the way over spine0 carries anything.
+    /// The rate of a flow. Only the path over spine0 carries traffic.
     fn load(&self, from: NodeId, to: NodeId) -> Rate {
         let name = |node| self.fabric.name(node);
         let mbps = match (name(from), name(to)) {

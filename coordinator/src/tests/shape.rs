@@ -13,7 +13,7 @@ fn peer_messages() -> Formats {
     let choices: [fn(&mut Tracer); 7] = [
         trace::<reweave_common::member::Role>,
         trace::<reweave_replica::Answer>,
-        trace::<reweave_replica::Content>,
+        trace::<reweave_replica::EntryContent>,
         trace::<reweave_replica::Kind>,
         trace::<reweave_replica::Step>,
         trace::<reweave_replica::Transition>,

@@ -18,7 +18,7 @@ pub(super) fn letter(trace: &Trace) -> Value {
     let number = number(trace);
     let spans = trace.spans.iter().zip(0..);
     let spans: Vec<_> = spans
-        .map(|(span, place)| told(&number, span, place))
+        .map(|(span, place)| span_json(&number, span, place))
         .collect();
     let scope = json!({ "name": "reweave-coordinator", "version": env!("CARGO_PKG_VERSION") });
     json!({ "resourceSpans": [{
@@ -33,7 +33,7 @@ fn number(trace: &Trace) -> Vec<u8> {
     digest(&SHA256, name.as_bytes()).as_ref()[..16].to_vec()
 }
 
-fn told(trace: &[u8], span: &Span, place: usize) -> Value {
+fn span_json(trace: &[u8], span: &Span, place: usize) -> Value {
     let mut facts: Vec<_> = span
         .facts
         .iter()
@@ -44,7 +44,7 @@ fn told(trace: &[u8], span: &Span, place: usize) -> Value {
         None => json!({ "code": STATUS_CODE_OK }),
         Some(why) => json!({ "code": STATUS_CODE_ERROR, "message": why }),
     };
-    let mut told = json!({
+    let mut answer = json!({
         "traceId": hex(trace),
         "spanId": span_number(trace, place),
         "name": span.name,
@@ -55,9 +55,9 @@ fn told(trace: &[u8], span: &Span, place: usize) -> Value {
         "status": status,
     });
     if let Some(parent) = span.parent {
-        told["parentSpanId"] = span_number(trace, parent).into();
+        answer["parentSpanId"] = span_number(trace, parent).into();
     }
-    told
+    answer
 }
 
 fn span_number(trace: &[u8], place: usize) -> String {

@@ -44,17 +44,17 @@ struct Heard {
 }
 
 /// The task that exports traces; to be run by a runtime.
-pub(crate) struct Telling {
+pub(crate) struct TraceExport {
     heard: Receiver<Heard>,
     rollouts: Rollouts,
     collector: Url,
 }
 
 impl Traces {
-    pub(crate) fn new(collector: Url, fabric: Arc<Fabric>) -> (Self, Telling) {
+    pub(crate) fn new(collector: Url, fabric: Arc<Fabric>) -> (Self, TraceExport) {
         let (queue, heard) = channel(QUEUE_LENGTH);
         let rollouts = Rollouts::new(fabric);
-        let telling = Telling {
+        let telling = TraceExport {
             heard,
             rollouts,
             collector: traces_of(collector),
@@ -70,7 +70,7 @@ impl Traces {
     }
 }
 
-/// As every exporter has it: what is configured is where all signals go.
+/// The URL for traces. The configured URL is the base for all signals, as in every exporter.
 fn traces_of(mut collector: Url) -> Url {
     if matches!(collector.path(), "" | "/") {
         collector.set_path("/v1/traces");
@@ -78,7 +78,7 @@ fn traces_of(mut collector: Url) -> Url {
     collector
 }
 
-impl Telling {
+impl TraceExport {
     /// Within a runtime, as long as the event loop runs.
     pub(crate) fn begin(self) -> Result<(), CoordinatorError> {
         let post = Post {
@@ -87,11 +87,11 @@ impl Telling {
         };
         let (queue, letters) = channel(MAX_QUEUED_ROLLOUTS);
         tokio::spawn(post.keep_sending(letters));
-        tokio::spawn(self.keep_telling(queue));
+        tokio::spawn(self.keep_exporting(queue));
         Ok(())
     }
 
-    async fn keep_telling(mut self, letters: Sender<Value>) {
+    async fn keep_exporting(mut self, letters: Sender<Value>) {
         while let Some(Heard { command, leads }) = self.heard.recv().await {
             for trace in self.rollouts.handle_command(&command) {
                 if leads && letters.try_send(letter(&trace)).is_err() {

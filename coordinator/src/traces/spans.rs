@@ -9,9 +9,9 @@ use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 use reweave_core::{Aim, Author, Change, Command, Decision, Reason, StepIntent, Verdict};
 
-/// More plans are not under way at once; the oldest is let go.
+/// The number of plans under way at once. The oldest is dropped beyond that.
 const MAX_ROLLOUTS: usize = 64;
-/// Of one rollout, however many switches it concerns; what is beyond is counted.
+/// The number of spans of one rollout, for any number of switches. Further ones are only counted.
 const MAX_SPANS: usize = 4096;
 
 /// A period of a rollout.
@@ -52,7 +52,7 @@ struct Rollout {
     rounds: usize,
     /// Open instructions, by their generation.
     asked: BTreeMap<(Generation, InstructionTarget), usize>,
-    /// In the latest round.
+    /// The targets of the latest round.
     last_asked: (Generation, BTreeSet<InstructionTarget>),
     /// Since when no instruction is open.
     settled: Moment,
@@ -159,8 +159,8 @@ impl Rollouts {
         words.collect::<Vec<_>>().join("; ")
     }
 
-    fn name(&self, told: InstructionTarget) -> String {
-        match told {
+    fn name(&self, target: InstructionTarget) -> String {
+        match target {
             InstructionTarget::Node(node) => self.fabric.name(node).to_owned(),
             InstructionTarget::Optical(optical) => self.fabric.optical(optical).name.clone(),
         }
@@ -185,8 +185,8 @@ impl Rollouts {
 
     /// The same nodes once more, under the same generation.
     fn confirm(&mut self, at: Moment, plan: Generation) -> Option<()> {
-        let (told, whom) = self.of(plan)?.last_asked.clone();
-        self.ask(at, plan, "confirm", told, whom)
+        let (report, whom) = self.of(plan)?.last_asked.clone();
+        self.ask(at, plan, "confirm", report, whom)
     }
 
     fn ask(
@@ -194,16 +194,18 @@ impl Rollouts {
         at: Moment,
         plan: Generation,
         what: &str,
-        told: Generation,
+        generation: Generation,
         whom: BTreeSet<InstructionTarget>,
     ) -> Option<()> {
         let names: Vec<_> = whom.iter().map(|it| (*it, self.name(*it))).collect();
         let rollout = self.of(plan)?;
         let round = rollout.next_round(at, what);
-        rollout.last_asked = (told, whom);
+        rollout.last_asked = (generation, whom);
         for (whom, name) in names {
             let step = rollout.open(at, Some(round), format!("step {name}"));
-            rollout.asked.extend(step.map(|step| ((told, whom), step)));
+            rollout
+                .asked
+                .extend(step.map(|step| ((generation, whom), step)));
         }
         Some(())
     }

@@ -45,7 +45,7 @@ fn approved() -> Change {
     }
 }
 
-fn told(generation: Generation, aim: Aim) -> Change {
+fn step_intent(generation: Generation, aim: Aim) -> Change {
     let fabric = fabric();
     let switches = ["leaf0", "leaf1"].map(|name| fabric.find(name).unwrap());
     Change::StepIntent(StepIntent {
@@ -94,20 +94,20 @@ fn kept() -> Vec<Change> {
     vec![
         proposed(),
         approved(),
-        told(PLAN_GENERATION, install()),
+        step_intent(PLAN_GENERATION, install()),
         good("leaf1"),
         good("leaf0"),
         verified(Decision::Commit),
     ]
 }
 
-/// Of generation 3, under its first token and under the one that confirms it.
+/// The changes of generation 3, under its first token and under the confirming one.
 fn confirmed() -> Vec<Change> {
     let good = |name| answered(name, PLAN_GENERATION, Ok(ForwardingState::default()));
     vec![
         proposed(),
         approved(),
-        told(PLAN_GENERATION, install()),
+        step_intent(PLAN_GENERATION, install()),
         good("leaf1"),
         good("leaf0"),
         Change::ConfirmIntent {
@@ -125,10 +125,10 @@ fn taken_back() -> Vec<Change> {
     vec![
         proposed(),
         approved(),
-        told(PLAN_GENERATION, install()),
+        step_intent(PLAN_GENERATION, install()),
         answered("leaf0", PLAN_GENERATION, Ok(ForwardingState::default())),
         answered("leaf1", PLAN_GENERATION, refused),
-        told(ROLLBACK_GENERATION, Aim::Undo { reasons }),
+        step_intent(ROLLBACK_GENERATION, Aim::Undo { reasons }),
         answered("leaf0", ROLLBACK_GENERATION, Ok(ForwardingState::default())),
         Change::RolledBack {
             generation: PLAN_GENERATION,
@@ -355,13 +355,13 @@ const READER_SCRIPT: &str = "
 import sys, json, base64
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-told = json.load(sys.stdin)
+spans = json.load(sys.stdin)
 # OTLP writes identifiers in hexadecimal, where other messages in JSON have base64.
-for span in told['resourceSpans'][0]['scopeSpans'][0]['spans']:
+for span in spans['resourceSpans'][0]['scopeSpans'][0]['spans']:
     for key in ('traceId', 'spanId', 'parentSpanId'):
         if key in span:
             span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
-request = Parse(json.dumps(told), ExportTraceServiceRequest())
+request = Parse(json.dumps(spans), ExportTraceServiceRequest())
 spans = request.resource_spans[0].scope_spans[0].spans
 print(len(spans), spans[0].name, spans[0].status.code, spans[-1].end_time_unix_nano)
 ";

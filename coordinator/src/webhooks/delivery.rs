@@ -63,7 +63,7 @@ impl Delivery {
         Self { client, url, key }
     }
 
-    /// Until all senders are gone.
+    /// Sends until all senders are dropped.
     pub(super) async fn keep_sending(
         self,
         mut parcels: Receiver<Parcel>,
@@ -137,7 +137,7 @@ fn since_1970() -> Duration {
 mod tests {
     use super::*;
 
-    /// By `printf '1700000000.{}' | openssl dgst -sha256 -hmac 'a secret of some length'`.
+    /// The signature is of `printf '1700000000.{}' | openssl dgst -sha256 -hmac 'a secret of some length'`.
     #[test]
     fn signatures_match_openssl() {
         let url = Url::parse("http://127.0.0.1/").unwrap();

@@ -31,7 +31,7 @@ use news::{Seen, Sight};
 
 /// People notice no sooner.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// For how long a hook may be away in busy times; what comes then is dropped, and counted.
+/// The number of events that wait for a webhook which does not answer. Further ones are dropped and counted.
 const QUEUE_LENGTH: usize = 256;
 /// A shorter secret can be found by trying.
 const MIN_SECRET_BYTES: usize = 16;
@@ -130,17 +130,17 @@ impl Hooks {
         Ok(Self(outlets.collect::<Result<_, CoordinatorError>>()?))
     }
 
-    /// Of each, in the order in which they are configured.
-    pub(crate) fn told(&self) -> Arc<[DeliveryCounters]> {
-        let told = self.0.iter().map(|outlet| DeliveryCounters {
+    /// The counters of each webhook, in the order of the configuration.
+    pub(crate) fn delivery_counters(&self) -> Arc<[DeliveryCounters]> {
+        let deliveries = self.0.iter().map(|outlet| DeliveryCounters {
             host: outlet.url.host_str().unwrap_or_default().to_owned(),
             fates: outlet.fates.clone(),
         });
-        told.collect()
+        deliveries.collect()
     }
 
-    /// For as long as the core answers.
-    pub(crate) async fn keep_telling(self, context: ServerContext) {
+    /// Sends events for as long as the core answers.
+    pub(crate) async fn keep_notifying(self, context: ServerContext) {
         if self.0.is_empty() {
             return;
         }
@@ -151,7 +151,7 @@ impl Hooks {
             looks.tick().await;
             match look(&context, &seen).await {
                 Some(sight) => self.tell(seen.see(sight, Instant::now().into_std())),
-                // Whichever coordinator leads now tells it.
+                // The coordinator that leads now delivers it.
                 None => seen = Seen::default(),
             }
         }

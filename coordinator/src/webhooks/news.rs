@@ -18,7 +18,7 @@ pub(super) struct Sight {
     pub(super) alarms: Vec<String>,
     pub(super) findings: Vec<Finding>,
     pub(super) changes: Vec<RunningChange>,
-    /// Of changes that ran when it was last looked, and do no more.
+    /// Records of changes that were running at the last look and have ended.
     pub(super) records: Vec<Record>,
 }
 

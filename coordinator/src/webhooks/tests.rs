@@ -25,8 +25,8 @@ struct ReceivedPost {
 
 impl ReceivedPost {
     async fn to(receiver: &TcpListener) -> Self {
-        let told = timeout(DELIVERY_WAIT_TIMEOUT, Self::next(receiver)).await;
-        told.expect("a receiver is notified")
+        let post = timeout(DELIVERY_WAIT_TIMEOUT, Self::next(receiver)).await;
+        post.expect("a receiver is notified")
     }
 
     async fn next(receiver: &TcpListener) -> Self {
@@ -50,7 +50,7 @@ impl ReceivedPost {
         self.line.write_all(answer.as_bytes()).await.unwrap();
     }
 
-    /// As a receiver would check it.
+    /// Checks the signature as a receiver would.
     fn is_signed(&self) -> bool {
         let signature = field(&self.head, "reweave-signature");
         let (at, mac) = signature.split_once(",v1=").unwrap();
@@ -125,11 +125,11 @@ async fn slow_receiver_delays_no_other() {
     let hooks = hooks(folder.path(), &[slowly, quickly]);
     hooks.tell(alarm("first"));
     let unanswered = ReceivedPost::to(&slow).await;
-    // More than wait for the slow one.
+    // More events are sent than can wait for the slow webhook.
     for number in 0..QUEUE_LENGTH + 8 {
-        let told = ReceivedPost::to(&quick).await;
-        assert!(told.is_signed());
-        told.answer("200 OK").await;
+        let post = ReceivedPost::to(&quick).await;
+        assert!(post.is_signed());
+        post.answer("200 OK").await;
         hooks.tell(alarm(&number.to_string()));
     }
     let last = ReceivedPost::to(&quick).await;

@@ -109,8 +109,8 @@ async fn token_has_rights_of_its_maker() {
     is_problem(&send(&house, "POST", approval, &viewer), 403, "not-allowed");
     let back = "/api/v1/history/1/taking-back";
     is_problem(&send(&house, "POST", back, &viewer), 403, "not-allowed");
-    let anew = "/api/v1/traces?from=h0&to=h1&anew=true";
-    is_problem(&send(&house, "GET", anew, &viewer), 403, "not-allowed");
+    let traced = "/api/v1/traces?from=h0&to=h1&refresh=true";
+    is_problem(&send(&house, "GET", traced, &viewer), 403, "not-allowed");
     let last = "/api/v1/traces?from=h0&to=h1";
     let nothing = serde_json::json!({ "flows": [] });
     assert_eq!(send(&house, "GET", last, &viewer).json(), nothing);
@@ -266,9 +266,9 @@ async fn approval_can_be_forced() {
             "{\"apply-now\":{\"generation\":5,\"anyway\":true}}",
         ),
     ];
-    for (number, (query, told)) in (1..).zip(asked) {
+    for (number, (query, report)) in (1..).zip(asked) {
         is_problem(&approve(number, query), 404, "no-plan");
-        house.told(told);
+        house.recorded(report);
     }
     for query in ["?force=perhaps", "?force", "?now=1", "?anyway=true"] {
         is_problem(&approve(1, query), 400, "bad-request");
@@ -286,8 +286,8 @@ async fn only_operators_run_maintenance_by_stages() {
     let end = send(&house, "DELETE", spine, &operator);
     is_problem(&end, 404, "not-under-maintenance");
     let nowhere = "/api/v1/maintenance/spine9";
-    let nobody = brought(&operator, nowhere, draining);
-    is_problem(&nobody, 404, "no-such-switch");
+    let refusal = brought(&operator, nowhere, draining);
+    is_problem(&refusal, 404, "no-such-switch");
     for wrong in [
         "",
         "{",
@@ -324,8 +324,8 @@ async fn host_without_job_cannot_be_frozen() {
     is_problem(&send(&house, "PUT", h0, &operator), 404, "no-job");
     let thawed = send(&house, "DELETE", h0, &operator);
     is_problem(&thawed, 409, "nothing-to-change");
-    let nobody = send(&house, "PUT", "/api/v1/frozen/h99", &operator);
-    is_problem(&nobody, 404, "no-such-host");
+    let refusal = send(&house, "PUT", "/api/v1/frozen/h99", &operator);
+    is_problem(&refusal, 404, "no-such-host");
 }
 
 #[tokio::test]
@@ -427,7 +427,7 @@ async fn concurrent_status_requests_share_one_look() {
     let token = viewers(&house).await;
     house.status_when("it leads", |_| true).await;
     let looks = |until: &str| {
-        house.told(until);
+        house.recorded(until);
         let recorded = std::fs::read_to_string(house.path("recording")).unwrap();
         recorded.matches("\"status\"").count()
     };
@@ -456,7 +456,7 @@ async fn scrapes_and_page_share_one_look() {
     house.status_when("it leads", |_| true).await;
     let asked = |until: u32| {
         send(&house, "GET", &format!("/api/v1/history/{until}"), &token);
-        house.told(&format!("\"generation\":{until}"));
+        house.recorded(&format!("\"generation\":{until}"));
         let recorded = std::fs::read_to_string(house.path("recording")).unwrap();
         ["status", "imbalance", "diagnose", "jobs"]
             .map(|kind| recorded.matches(&format!("\"request\":\"{kind}\"")).count())

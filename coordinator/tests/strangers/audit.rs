@@ -123,20 +123,23 @@ async fn only_operators_read_audit() {
     let refused = asked(&house, &viewer, &Request::Audit { before: None }).await;
     assert!(matches!(refused, Response::Refused(_)), "{refused:?}");
     let read = || send(&house, "GET", path, &operator).json()["audit"].clone();
-    let told = read();
-    let told = told.as_array().unwrap();
-    let what: Vec<_> = told.iter().map(|it| it["what"].as_str().unwrap()).collect();
+    let result = read();
+    let result = result.as_array().unwrap();
+    let what: Vec<_> = result
+        .iter()
+        .map(|it| it["what"].as_str().unwrap())
+        .collect();
     let reads = "read the audit log";
     let tokens = "make a token, good for 3600 s";
-    let nobody = "GET /api/v1/audit over HTTP";
-    assert_eq!(what, [reads, nobody, reads, tokens, tokens]);
-    assert_eq!(told[1]["outcome"], "refused");
-    assert_eq!(told[1]["who"], "unknown");
-    let third = told[2]["number"].as_u64().unwrap();
+    let http_read = "GET /api/v1/audit over HTTP";
+    assert_eq!(what, [reads, http_read, reads, tokens, tokens]);
+    assert_eq!(result[1]["outcome"], "refused");
+    assert_eq!(result[1]["who"], "unknown");
+    let third = result[2]["number"].as_u64().unwrap();
     let older = send(&house, "GET", &format!("{path}?before={third}"), &operator);
-    assert_eq!(older.json()["audit"], Value::from(told[3..].to_vec()));
+    assert_eq!(older.json()["audit"], Value::from(result[3..].to_vec()));
     // Reading it changes nothing of it.
-    assert_eq!(read(), Value::from(told.clone()));
+    assert_eq!(read(), Value::from(result.clone()));
 }
 
 #[tokio::test]

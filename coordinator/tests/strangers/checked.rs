@@ -70,7 +70,7 @@ impl Site {
     }
 
     /// What it exits with, and the error that it ends with.
-    fn told(&self, command: &str, settings: &str) -> (i32, String) {
+    fn run_with(&self, command: &str, settings: &str) -> (i32, String) {
         let mut child = self.begin(command, settings);
         let ended = until(|| child.try_wait().unwrap());
         let said = fs::read_to_string(self.path(command)).unwrap();
@@ -79,16 +79,16 @@ impl Site {
     }
 
     fn both_refuse(&self, settings: &str, words: &str) {
-        let checked = self.told("check", settings);
+        let checked = self.run_with("check", settings);
         assert!(checked.1.contains(words), "{checked:?}");
         assert_ne!(checked.0, 0);
-        assert_eq!(self.told("run", settings), checked);
+        assert_eq!(self.run_with("run", settings), checked);
     }
 
     /// As what a person gave is at fault.
     fn both_refuse_what_was_given(&self, words: &str) {
         self.both_refuse(ANY_PORT_SETTINGS, words);
-        assert_eq!(self.told("check", ANY_PORT_SETTINGS).0, 2, "{words}");
+        assert_eq!(self.run_with("check", ANY_PORT_SETTINGS).0, 2, "{words}");
     }
 
     fn found(&self) -> String {
@@ -167,7 +167,7 @@ fn invalid_settings_name_line_and_key() {
 fn foreign_data_names_line_and_key() {
     let site = Site::new();
     site.run_once();
-    assert_eq!(site.told("check", ANY_PORT_SETTINGS).0, 0);
+    assert_eq!(site.run_with("check", ANY_PORT_SETTINGS).0, 0);
     site.write("fabric.toml", &TWO_HOSTS.replace('2', "3"));
     site.both_refuse_what_was_given("error: c.toml:3: data: data was made for another fabric");
     // As the manual says for a fabric that changed.
@@ -210,7 +210,7 @@ fn files_beside_log_are_checked() {
         let settings = format!("{ANY_PORT_SETTINGS}[history]\nurl = \"{url}\"\n");
         let place = "error: c.toml:8: url: cannot open the history: ";
         site.both_refuse(&settings, &format!("{place}{url} "));
-        assert_eq!(site.told("check", &settings).0, 2, "{url}");
+        assert_eq!(site.run_with("check", &settings).0, 2, "{url}");
     }
 }
 
@@ -246,8 +246,8 @@ fn json_log_has_object_per_line() {
     for line in all.lines().chain(last.lines()) {
         let line: Value = serde_json::from_str(line).expect(line);
         for key in ["/timestamp", "/level", "/fields/message"] {
-            let told = line.pointer(key).and_then(Value::as_str);
-            assert!(told.is_some_and(|it| !it.is_empty()), "{key}: {line}");
+            let answer = line.pointer(key).and_then(Value::as_str);
+            assert!(answer.is_some_and(|it| !it.is_empty()), "{key}: {line}");
         }
     }
 }
@@ -258,11 +258,11 @@ fn config_check_accepts_running_coordinator() {
     let site = Site::new();
     let mut running = site.begin("run", ANY_PORT_SETTINGS);
     until(|| site.path("data/log").exists().then_some(()));
-    let checked = site.told("check", ANY_PORT_SETTINGS);
+    let checked = site.run_with("check", ANY_PORT_SETTINGS);
     assert_eq!(checked.0, 0, "{}", checked.1);
     let found = site.found();
     assert!(found.contains("a coordinator runs on this data"), "{found}");
-    let second = site.told("run", ANY_PORT_SETTINGS);
+    let second = site.run_with("run", ANY_PORT_SETTINGS);
     assert!(
         second.1.contains("another process uses the folder data"),
         "{second:?}"
@@ -285,6 +285,6 @@ fn single_configured_member_starts() {
 #[test]
 fn config_check_writes_nothing() {
     let site = Site::new();
-    assert_eq!(site.told("check", ANY_PORT_SETTINGS).0, 0);
+    assert_eq!(site.run_with("check", ANY_PORT_SETTINGS).0, 0);
     assert!(!site.path("data").exists());
 }

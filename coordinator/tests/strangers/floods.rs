@@ -199,7 +199,7 @@ async fn waits(operator: &Session) -> Vec<Duration> {
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for _ in 0..DECISION_COUNT {
         let began = Instant::now();
-        let member = Member::new(Role::Viewer, "nobody");
+        let member = Member::new(Role::Viewer, "absent");
         ask(operator, &Request::Revoke { member }).await;
         waits.push(began.elapsed());
         pace.tick().await;

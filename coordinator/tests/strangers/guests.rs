@@ -19,7 +19,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::api::viewers;
 use super::house::{House, ONE_HOUR, ask, soon, validity};
-use super::refused::{infiltrator, is_told};
+use super::refused::{infiltrator, is_warned_of};
 
 const HALF_OPEN_CONNECTIONS: usize = 5000;
 /// Of these at once; the others have been closed.
@@ -156,15 +156,15 @@ async fn refused_certificate_reason_is_for_operators() {
     ] {
         let browser = browser(&house, Some(folder));
         let refused = send(&house, &browser, Method::GET, "/healthz").await;
-        let told = format!("{:?}", refused.unwrap_err());
+        let message = format!("{:?}", refused.unwrap_err());
         assert!(
-            !told.contains("revoked") && !told.contains("only"),
-            "{told}"
+            !message.contains("revoked") && !message.contains("only"),
+            "{message}"
         );
-        is_told(&house, words).await;
+        is_warned_of(&house, words).await;
     }
     TcpStream::connect(house.https).unwrap();
-    is_told(&house, "the handshake failed").await;
+    is_warned_of(&house, "the handshake failed").await;
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn silent_connections_neither_block_nor_grow() {
         more < MAX_GROWTH_BYTES,
         "{more} bytes for those who say nothing"
     );
-    is_told(&house, "session limit reached").await;
+    is_warned_of(&house, "session limit reached").await;
 }
 
 /// With the arguments that people give it.

@@ -175,18 +175,18 @@ impl Operation<'_> {
 /// A problem of the client's, which names the place.
 #[track_caller]
 fn is_named(answer: &Answer, place: &str, asked: &str) {
-    let told = format!("{asked}: {} {}", answer.code, answer.body);
-    assert!((400..500).contains(&answer.code), "{told}");
+    let text = format!("{asked}: {} {}", answer.code, answer.body);
+    assert!((400..500).contains(&answer.code), "{text}");
     assert_eq!(
         answer.header("content-type"),
         Some("application/problem+json"),
-        "{told}"
+        "{text}"
     );
     let json = answer.json();
-    assert_eq!(json["status"], answer.code, "{told}");
+    assert_eq!(json["status"], answer.code, "{text}");
     assert!(
         json["detail"].as_str().unwrap().contains(place),
-        "{place}: {told}"
+        "{place}: {text}"
     );
 }
 
@@ -276,15 +276,15 @@ async fn injection_strings_are_plain_values() {
             for value in hostile.iter().filter(|_| is_free) {
                 let target = operation.target(&parameter.name, Some(value));
                 let answer = asker.ask(operation.method, &target, "", None);
-                let told = format!(
+                let text = format!(
                     "{} {target}: {} {}",
                     operation.method, answer.code, answer.body
                 );
-                assert!(answer.code < 500, "{told}");
-                assert!(answer.header("set-cookie").is_none(), "{told}");
+                assert!(answer.code < 500, "{text}");
+                assert!(answer.header("set-cookie").is_none(), "{text}");
                 match answer.header("content-type") {
-                    None => assert_eq!(answer.code, 204, "{told}"),
-                    Some(kind) => assert!(kind.ends_with("json"), "{kind}: {told}"),
+                    None => assert_eq!(answer.code, 204, "{text}"),
+                    Some(kind) => assert!(kind.ends_with("json"), "{kind}: {text}"),
                 }
             }
         }

@@ -62,7 +62,7 @@ impl House {
         Self::over(FABRIC, coordinator)
     }
 
-    /// What its core is asked can be read, where [`House::told`] says.
+    /// What its core is asked can be read, where [`House::recorded`] says.
     pub(crate) fn overheard() -> Self {
         let mut house = Self::new();
         let recording = house.path("recording");
@@ -71,7 +71,7 @@ impl House {
     }
 
     /// Once the core has been asked something with these words.
-    pub(crate) fn told(&self, words: &str) -> String {
+    pub(crate) fn recorded(&self, words: &str) -> String {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let recorded = fs::read_to_string(self.path("recording")).unwrap();
@@ -258,14 +258,14 @@ fn places(log: &Path) -> [SocketAddr; 4] {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let said = fs::read_to_string(log).unwrap();
-        let told = [
+        let log_prefixes = [
             "listens on ",
             "join listener on ",
             "health and metrics on ",
             "over TLS on ",
         ]
         .map(|words| place_after(&said, words));
-        if let [Some(address), Some(door), Some(http), Some(https)] = told
+        if let [Some(address), Some(door), Some(http), Some(https)] = log_prefixes
             && is_ready(http)
         {
             return [address, door, http, https];

@@ -110,8 +110,8 @@ async fn older_agent_gets_only_known_kinds() {
     report(&session).await;
     let status = house.status_when("h0 is up", |status| is_up(status, "h0"));
     let agents = status.await.agents;
-    let told = agents.iter().find(|agent| agent.node == "h0").unwrap();
-    assert_eq!(told.protocol.as_deref(), Some("1.0"));
+    let reports = agents.iter().find(|agent| agent.node == "h0").unwrap();
+    assert_eq!(reports.protocol.as_deref(), Some("1.0"));
     let operator = house.operator().await;
     for (count, name) in (1..).zip(["h1", "h2", "h3"]) {
         let member = Member::new(Role::Agent, name);
@@ -179,8 +179,8 @@ async fn renewed_certificate_keeps_session() {
     };
     soon(session.send(Channel::Commands, &renew)).await.unwrap();
     let chain_pem = loop {
-        let told = soon(session.receive(Channel::Commands)).await.unwrap();
-        if let CoordinatorMessage::Renewed { chain_pem } = told {
+        let message = soon(session.receive(Channel::Commands)).await.unwrap();
+        if let CoordinatorMessage::Renewed { chain_pem } = message {
             break chain_pem.unwrap();
         }
     };
@@ -205,8 +205,8 @@ async fn invalid_renewal_request_is_not_certified() {
     };
     soon(session.send(Channel::Commands, &renew)).await.unwrap();
     loop {
-        let told = soon(session.receive(Channel::Commands)).await.unwrap();
-        if let CoordinatorMessage::Renewed { chain_pem } = told {
+        let message = soon(session.receive(Channel::Commands)).await.unwrap();
+        if let CoordinatorMessage::Renewed { chain_pem } = message {
             assert_eq!(chain_pem, None);
             return;
         }

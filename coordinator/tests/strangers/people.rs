@@ -44,9 +44,9 @@ async fn surplus_viewer_waits_for_free_slot() {
     soon(finds_a_seat()).await;
     drop(seated);
     soon(finds_a_seat()).await;
-    let told = "operators learn of the one that found no session";
+    let warning = "operators learn of the one that found no session";
     house
-        .status_when(told, |status| {
+        .status_when(warning, |status| {
             let mut refused = status.refused.iter();
             refused.any(|one| one.why.contains(SESSIONS_FULL_REASON))
         })

@@ -42,7 +42,7 @@ fn from_to(from: i32, to: i32) -> Validity {
     }
 }
 
-pub(crate) async fn is_told(house: &House, words: &str) {
+pub(crate) async fn is_warned_of(house: &House, words: &str) {
     house
         .status_when(words, |status| {
             status.refused.iter().any(|one| one.why.contains(words))
@@ -80,14 +80,14 @@ async fn each_refusal_is_reported_to_operators() {
             matches!(refused, Err(LinkError::RefusedByPeer { .. })),
             "{words}: {refused:?}"
         );
-        is_told(&house, words).await;
+        is_warned_of(&house, words).await;
     }
-    let nobody = house.member(Role::Agent, "h99");
+    let unknown_agent = house.member(Role::Agent, "h99");
     // It may be turned away before it has heard that it was let in.
-    if let Ok(session) = soon(house.connect(&nobody)).await {
+    if let Ok(session) = soon(house.connect(&unknown_agent)).await {
         soon(session.closed()).await;
     }
-    is_told(&house, "the fabric has no node named \"h99\"").await;
+    is_warned_of(&house, "the fabric has no node named \"h99\"").await;
 }
 
 /// What is no message of any version, as it is.
@@ -141,7 +141,7 @@ async fn non_member_coordinator_is_refused() {
         ended.contains("it has no session here"),
         "the reason is sent: {ended}"
     );
-    is_told(
+    is_warned_of(
         &house,
         "coordinator c9: it uses a number that is not its own",
     )
@@ -187,9 +187,9 @@ async fn unreadable_message_ends_only_its_session() {
     // Half a megabyte that is no beginning of anything.
     thrown_out(&house, Channel::Telemetry, &vec![0_u8; 1 << 19]).await;
     let of_all = |status: &Status| {
-        let told = status.refused.iter();
-        let told = told.filter(|one| one.why.contains("invalid message"));
-        told.map(|one| one.times).sum::<u64>() == 4
+        let reports = status.refused.iter();
+        let reports = reports.filter(|one| one.why.contains("invalid message"));
+        reports.map(|one| one.times).sum::<u64>() == 4
     };
     house
         .status_when("each of the four is reported", of_all)

@@ -146,12 +146,12 @@ async fn impossible_sandbox_request_is_problem() {
     let long = format!(r#"{{"from":"3h","to":"0s","variants":[{variant}]}}"#);
     is_problem(&posted(&long), 422, "too-much");
     let wrong = format!(r#"{{"from":"1m","to":"0s","variants":[{variant}]}}"#);
-    let told = posted(&wrong).json();
-    let problem = told["variants"][0]["problem"].as_str().unwrap();
+    let reply = posted(&wrong).json();
+    let problem = reply["variants"][0]["problem"].as_str().unwrap();
     assert!(problem.starts_with("a:1: recorded: "), "{problem}");
     let foreign = wrong.replace("recorded = 1", "recorded = \\\"other.toml\\\"");
-    let told = posted(&foreign).json();
-    let problem = told["variants"][0]["problem"].as_str().unwrap();
+    let reply = posted(&foreign).json();
+    let problem = reply["variants"][0]["problem"].as_str().unwrap();
     assert!(
         problem.starts_with("\"other.toml\" is not among the files"),
         "{problem}"
@@ -183,8 +183,8 @@ fn tried(house: &House, who: &str, mut what: Value, variants: &[&str]) -> Answer
 
 fn figures(answer: &Answer, place: &str) -> Vec<i64> {
     assert_eq!(answer.code, 200, "{}", answer.body);
-    let told = answer.json();
-    let variants = told["variants"].as_array().unwrap().iter();
+    let reply = answer.json();
+    let variants = reply["variants"].as_array().unwrap().iter();
     let figure = |it: &Value| it["compared"].pointer(place).and_then(Value::as_f64);
     variants
         .map(|it| figure(it).unwrap_or_else(|| panic!("{it:#}")).round() as i64)
@@ -289,10 +289,10 @@ async fn unfitting_variant_fails_alone() {
         ),
         (&job, "fabric = \"x\"\n", "\"x\" is not among the files"),
     ] {
-        let told = tried(&house, &viewer, what.clone(), &[variant, ""]).json();
-        let problem = told["variants"][0]["problem"].as_str().unwrap();
+        let answer = tried(&house, &viewer, what.clone(), &[variant, ""]).json();
+        let problem = answer["variants"][0]["problem"].as_str().unwrap();
         assert!(problem.starts_with(says), "{problem}");
-        assert!(told["variants"][1]["problem"].is_null(), "{told:#}");
+        assert!(answer["variants"][1]["problem"].is_null(), "{answer:#}");
     }
 }
 
@@ -404,14 +404,14 @@ async fn impossible_trace_names_its_file() {
     for bad in [with("format", json!("pcap")), with("other", json!(1))] {
         is_problem(&try_out(bad), 400, "bad-request");
     }
-    let told = tried(
+    let answer = tried(
         &house,
         &viewer,
         trace("flight-recorder", &[0; 4].map(|_| dump(1))),
         &["[job]\nbatch = 1\n"],
     );
-    let told = told.json();
-    let problem = told["variants"][0]["problem"].as_str().unwrap();
+    let answer = answer.json();
+    let problem = answer["variants"][0]["problem"].as_str().unwrap();
     assert!(problem.contains("the input is not a job"), "{problem}");
 }
 

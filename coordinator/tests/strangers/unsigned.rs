@@ -228,9 +228,10 @@ async fn leader_without_signer_asks_another() {
     let why = trio.answer(&renewal, is_refused).await;
     assert!(why.contains("has a signer"), "{why}");
     let remedy = "`reweave cluster issue --role coordinator --name c";
-    let is_told = |status: &Status| {
-        let told = |it: &String| it.contains("cannot renew certificates") && it.contains(remedy);
-        status.warnings.iter().any(told)
+    let is_reported = |status: &Status| {
+        let is_warning =
+            |it: &String| it.contains("cannot renew certificates") && it.contains(remedy);
+        status.warnings.iter().any(is_warning)
     };
-    trio.status(is_told).await;
+    trio.status(is_reported).await;
 }

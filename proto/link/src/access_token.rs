@@ -1,5 +1,5 @@
-//! Access tokens for clients without a certificate, such as a browser or a script: a secret that a member made, and
-//! of which the cluster has the digest.
+//! Access tokens for clients without a certificate, such as browsers and scripts: a secret of a member, of which the
+//! cluster has the digest.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,21 +12,21 @@ use crate::digest::sha256;
 
 const SECRET_BYTES: usize = 32;
 
-/// Its bearer may make requests in the name of its maker, until it expires.
+/// The bearer may make requests in the name of its creator until it expires.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken([u8; SECRET_BYTES]);
 
-/// The text is no such secret.
+/// The text is no access token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccessTokenError;
 
 impl AccessToken {
-    /// A new secret.
+    /// Creates a new secret.
     pub fn random() -> Self {
         Self(rand::random())
     }
 
-    /// What the cluster knows it by, without being able to use it.
+    /// The digest by which the cluster recognizes the token without being able to use it.
     pub fn digest(&self) -> Digest {
         sha256(&self.0)
     }
@@ -38,7 +38,7 @@ impl fmt::Display for AccessToken {
     }
 }
 
-/// Not the secret.
+/// Prints no secret.
 impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AccessToken({})", self.digest())

@@ -15,7 +15,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The next wait; `random` is even between 0 and 1.
+    /// The next delay; `random` is uniform between 0 and 1.
     pub fn next_delay(&mut self, random: f64) -> Duration {
         let doubled = MIN_BACKOFF.saturating_mul(2_u32.saturating_pow(self.tries));
         self.tries = self.tries.saturating_add(1);
@@ -23,7 +23,7 @@ impl Backoff {
         TimeSpan::new(doubled.min(MAX_BACKOFF)).scaled(share).get()
     }
 
-    /// All is well again.
+    /// Resets the delay after a success.
     pub fn reset(&mut self) {
         self.tries = 0;
     }

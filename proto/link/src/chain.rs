@@ -5,7 +5,7 @@
 //! {"number":1, ..., "prev_sha256":"0000..."}
 //! {"number":2, ..., "prev_sha256":"<SHA-256 of the line before, without its end, as 64 hexadecimal digits>"}
 //! ```
-//! A process that may write the file may write all of it again. A digest that is kept elsewhere shows that, and a
+//! A process that may write the file may rewrite all of it. A digest that is kept elsewhere reveals that, and a
 //! truncated end too.
 
 use std::fmt::Write;
@@ -15,10 +15,10 @@ use thiserror::Error;
 
 use crate::digest::sha256;
 
-/// What the first line bears.
+/// The previous digest in the first line.
 pub const ZERO_DIGEST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Of a line without its end.
+/// The digest of a line without its line end.
 pub fn digest(line: &[u8]) -> String {
     let mut text = String::new();
     for byte in sha256(line).0 {
@@ -28,7 +28,7 @@ pub fn digest(line: &[u8]) -> String {
     text
 }
 
-/// What every line has.
+/// Fields of every line.
 #[derive(Deserialize)]
 struct ChainFields {
     number: u64,
@@ -48,7 +48,7 @@ pub enum ChainError {
     DigestMismatch { before: u64 },
 }
 
-/// Follows lines from the oldest that is there.
+/// Checks lines from the oldest one on.
 #[derive(Debug, Default)]
 pub struct ChainVerifier {
     first: u64,
@@ -57,7 +57,7 @@ pub struct ChainVerifier {
     entries: u64,
     /// Lines that a crash cut off.
     torn_lines: u64,
-    /// Entries that the writer could not write.
+    /// Entries that could not be written.
     unwritten: u64,
     /// A digest that was kept elsewhere.
     wanted: Option<String>,
@@ -65,7 +65,7 @@ pub struct ChainVerifier {
 }
 
 impl ChainVerifier {
-    /// With a digest that must be among those of the lines.
+    /// With a digest that one of the lines must have.
     pub fn expecting(wanted: Option<String>) -> Self {
         Self {
             wanted,
@@ -93,7 +93,7 @@ impl ChainVerifier {
         Ok(())
     }
 
-    /// A line follows on the last one if its digest does, with any number: the entries between could not be written.
+    /// A line follows the last one if its digest matches. Its number may skip entries that could not be written.
     fn follows(&mut self, number: u64, prev_sha256: &str) -> Result<(), ChainError> {
         let Some((last, digest)) = &self.last else {
             self.first = number;
@@ -138,7 +138,7 @@ impl ChainVerifier {
         Some((self.first, *last, digest))
     }
 
-    /// Whether what was expected is there, if anything was.
+    /// Whether a line had the expected digest, if there is one.
     pub fn is_as_expected(&self) -> bool {
         self.wanted.is_none() || self.has_wanted
     }
@@ -167,7 +167,7 @@ mod tests {
         Ok(verifier)
     }
 
-    /// As `sha256sum` says.
+    /// The digest is the one that `sha256sum` prints.
     #[test]
     fn digest_matches_sha256sum() {
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -183,7 +183,7 @@ mod tests {
             (verifier.entries(), verifier.range()),
             (5, Some((1, 5, &*head)))
         );
-        // Older files are removed in time.
+        // Old files are removed in time.
         assert_eq!(verified(&whole[2..]).unwrap().range(), Some((3, 5, &*head)));
         for (at, number) in (0..4).zip(1..) {
             let mut changed = whole.clone();

@@ -17,9 +17,9 @@ use crate::session::Session;
 use crate::transport::HANDSHAKE_TIMEOUT;
 use crate::{opening, tls, transport};
 
-/// A live peer answers sooner.
+/// The head start of an address before the next one is tried.
 pub(crate) const CONNECT_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// And may yet have many others to let in first: who goes away and comes back is one more of them.
+/// A busy peer may have many others to admit first. Giving up and reconnecting would only add to them.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The identity and the target of a connecting peer.
@@ -27,9 +27,9 @@ pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(6);
 pub(crate) struct Caller {
     pub(crate) ours: Identity,
     pub(crate) hello: Hello,
-    /// What the peer must be.
+    /// The required role of the peer.
     pub(crate) role: Role,
-    /// None where the kernel chooses by the route.
+    /// None if the kernel chooses the address by the route.
     pub(crate) from: Option<IpAddr>,
 }
 
@@ -44,8 +44,8 @@ impl Caller {
     }
 }
 
-/// Tries each address once, in order, until a peer of this role answers. One that says nothing does
-/// not keep the next from being tried, and one that is busy does for a while.
+/// Tries each address once, in order, until a peer of this role answers. A silent address delays the next one little,
+/// and a busy one more.
 pub async fn connect(
     addresses: &[SocketAddr],
     ours: &Identity,
@@ -54,7 +54,7 @@ pub async fn connect(
     connect_as(addresses, ours, role, Hello::new(ours.cluster())).await
 }
 
-/// As a peer with this build.
+/// The same, with this build name.
 pub async fn connect_as(
     addresses: &[SocketAddr],
     ours: &Identity,
@@ -69,7 +69,7 @@ pub async fn connect_as(
     raced.map(|(_, session)| session).map_err(summary)
 }
 
-/// The first that answers, and which of them it is. Who comes first has this head start.
+/// The first address that answers, and its index. Each address has a head start before the next.
 pub(crate) async fn race(
     addresses: &[SocketAddr],
     caller: &Caller,
@@ -110,7 +110,7 @@ fn summary(mut failures: Vec<LinkError>) -> LinkError {
     }
 }
 
-/// So long for those who say nothing, and so much longer for those who do.
+/// The timeout for silent peers, extended once for those that answer.
 async fn patience(first: Duration, more: Duration, heard: &ReceiveFlag) {
     sleep(first).await;
     if heard.anything() {

@@ -10,7 +10,7 @@ use crate::identity::Identity;
 use crate::verify::{Credentials, PeerRefusal, PeerVerifier};
 use crate::{deny_list_file, join};
 
-/// What is made of a peer's certificate, and of that of its signer.
+/// Decodes a peer's certificate, and that of its signer.
 pub fn certificates(
     ours: &Identity,
     chain: [&[u8]; 2],
@@ -19,7 +19,7 @@ pub fn certificates(
     let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
     let judge = PeerVerifier::new(ours, &[Role::Agent], Arc::default());
     let [certificate, signer] = chain.map(CertificateDer::from_slice);
-    // What only a signature keeps out is read all the same.
+    // Fields are also read without a valid signature.
     let _ = judge.credentials(&certificate, Some(&signer));
     judge.examine(&certificate, std::slice::from_ref(&signer), now)
 }
@@ -29,7 +29,7 @@ pub fn joining(frame: &[u8]) {
     join::read(frame);
 }
 
-/// What a member and an operator's commands noted down of who is denied.
+/// Decodes the stored deny lists of a member and of an operator's commands.
 pub fn deny_lists(bytes: &[u8]) {
     if let Ok(Ok(record)) = deny_list_file::decode(bytes) {
         let again = deny_list_file::decode(deny_list_file::encode(&record).as_bytes());

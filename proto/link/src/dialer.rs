@@ -13,28 +13,28 @@ use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::Session;
 
-/// For a coordinator that others redirect to, which may have many members to admit first.
+/// The head start of a coordinator that others redirect to, which may have many members to admit first.
 const LEADER_ATTEMPT_DELAY: Duration = Duration::from_secs(1);
-/// A session that lasted this long was a good one: the next loss is news, not the same trouble.
+/// After a session of this length, the backoff starts again.
 const MIN_STEADY_TIME: Duration = Duration::from_secs(10);
 
 /// Tries several addresses and stays with the one that answered last.
 pub struct Dialer {
     caller: Caller,
-    /// Those that it began with, and never forgets.
+    /// The configured addresses, which are always kept.
     configured: Vec<SocketAddr>,
     addresses: Vec<SocketAddr>,
     /// Index of the address to try next.
     turn: usize,
-    /// A peer has named this one, and many members may connect to it.
+    /// A peer redirected to this address, and perhaps many other members with it.
     is_named: bool,
     backoff: Backoff,
-    /// When the last session began.
+    /// When the last session started.
     last_success: Option<Instant>,
 }
 
 impl Dialer {
-    /// `role` is what the peer must be.
+    /// `role` is the required role of the peer.
     pub fn new(ours: &Identity, addresses: Vec<SocketAddr>, role: Role) -> Result<Self, LinkError> {
         if addresses.is_empty() {
             return Err(LinkError::NoAddress);
@@ -50,22 +50,22 @@ impl Dialer {
         })
     }
 
-    /// From this address of this host, which the peers then see.
+    /// Connects from this local address.
     pub fn sending_from(mut self, address: IpAddr) -> Self {
         self.caller.from = Some(address);
         self
     }
 
-    /// A new certificate, for the sessions to come.
+    /// Uses this certificate for new sessions.
     pub fn renew(&mut self, ours: &Identity) {
         self.caller.ours = ours.clone();
     }
 
-    /// Those who listen there are asked too from now on, and no others but the first.
-    pub(crate) fn learn(&mut self, told: &[CoordinatorAddress]) {
+    /// Replaces the learned addresses; the configured ones stay.
+    pub(crate) fn learn(&mut self, coordinator_address: &[CoordinatorAddress]) {
         let asked = self.addresses[self.turn];
         self.addresses.clone_from(&self.configured);
-        for seat in told {
+        for seat in coordinator_address {
             if !self.addresses.contains(&seat.address) {
                 self.addresses.push(seat.address);
             }
@@ -74,8 +74,7 @@ impl Dialer {
         self.turn = all.position(|address| *address == asked).unwrap_or(0);
     }
 
-    /// The peer has named another to ask instead. An unknown peer is not asked, and where none is
-    /// named, the next one is.
+    /// Follows a redirect. An unknown address is ignored; without an address, the next one is tried.
     pub fn go_elsewhere(&mut self, there: Option<SocketAddr>) {
         let known = self.addresses.iter();
         let known = known
@@ -85,15 +84,15 @@ impl Dialer {
         match known {
             Some(index) => {
                 self.turn = index;
-                // It was no failure.
+                // A redirect is no failure.
                 self.backoff.reset();
             }
             None => self.turn = (self.turn + 1) % self.addresses.len(),
         }
     }
 
-    /// The next session, however long it takes. Each failure is logged. Call it again when the
-    /// session is lost; it waits a little first, and longer when sessions do not last.
+    /// Connects, however long it takes. Each failure is logged. Call it again when the session is lost; it waits
+    /// first, and longer if sessions are short.
     pub async fn dial(&mut self) -> Session {
         self.pause_after_loss().await;
         loop {
@@ -127,12 +126,12 @@ impl Dialer {
         &self.addresses
     }
 
-    /// Whether the peer has said whom to ask instead.
+    /// Whether a peer has redirected it.
     pub(crate) fn is_sent(&self) -> bool {
         self.is_named
     }
 
-    /// A session with this one began otherwise.
+    /// Starts with this address, to which a session exists.
     pub(crate) fn stay_with(&mut self, address: SocketAddr) {
         let mut known = self.addresses.iter();
         self.turn = known.position(|it| *it == address).unwrap_or(self.turn);
@@ -140,7 +139,7 @@ impl Dialer {
         self.last_success = Some(Instant::now());
     }
 
-    /// Tries every address once, and stays with the first that answers.
+    /// Tries every address once, and keeps the first that answers.
     async fn round(&mut self) -> Option<Session> {
         let mut addresses = self.addresses.clone();
         addresses.rotate_left(self.turn);

@@ -1,5 +1,4 @@
-//! Durable state of a part of Reweave: a folder that one process locks at a time, with files that are complete in the
-//! new version or in the old one.
+//! Durable state of a program: a folder that one process locks at a time, with files that are replaced atomically.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -12,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-/// Of the number of a process, and the end of its line.
+/// The digits of a process id, and a line end.
 const MAX_PID_BYTES: u64 = 11;
 
 #[derive(Debug, Error)]
@@ -36,7 +35,7 @@ pub enum LockedFolderError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Locked as long as this lives.
+/// The lock lasts as long as this value.
 #[derive(Debug)]
 pub struct LockedFolder {
     path: PathBuf,
@@ -44,14 +43,14 @@ pub struct LockedFolder {
 }
 
 impl Drop for LockedFolder {
-    /// A child that has been forked, and runs nothing else yet, still has the file open.
+    /// A forked child that has not started its program yet still has the file open.
     fn drop(&mut self) {
         let _ = self.lock.unlock();
     }
 }
 
 impl LockedFolder {
-    /// Makes it where it is not there.
+    /// Locks the folder, and creates it if necessary.
     pub fn hold(path: &Path) -> Result<Self, LockedFolderError> {
         let failed = |source| LockedFolderError::Open {
             folder: path.to_owned(),
@@ -75,7 +74,7 @@ impl LockedFolder {
         }
     }
 
-    /// Whether a process holds it, or why none could. Changes nothing.
+    /// Whether another process has locked it, or why it could not be locked. Changes nothing.
     pub fn look(path: &Path) -> Result<bool, LockedFolderError> {
         let failed = |source| LockedFolderError::Open {
             folder: path.to_owned(),
@@ -97,7 +96,7 @@ impl LockedFolder {
         &self.path
     }
 
-    /// The record that was noted last under this name; an empty one where none ever was.
+    /// The last stored record of this name, or an empty one.
     pub fn load<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, LockedFolderError> {
         let path = self.path.join(name);
         match fs::read(&path) {
@@ -109,7 +108,7 @@ impl LockedFolder {
         }
     }
 
-    /// When this returns, the record survives a loss of power; when it fails, the one before does.
+    /// Stores a record durably. If it fails, the previous record is kept.
     pub fn note<T: Serialize>(&self, name: &str, record: &T) -> Result<(), LockedFolderError> {
         let path = self.path.join(name);
         let written = encode(record).map_err(io::Error::from);
@@ -118,7 +117,7 @@ impl LockedFolder {
     }
 }
 
-/// Records the holder, for the error of other processes. A full disk does not prevent the lock.
+/// Writes the process id, for errors of other processes. A full disk does not prevent the lock.
 fn sign(mut lock: &File) {
     let _ = lock
         .set_len(0)
@@ -131,12 +130,12 @@ fn signed(lock: &File) -> Option<u32> {
     text.trim_end().parse().ok()
 }
 
-/// How messages end that say who uses a folder.
+/// The end of messages that name the process using a folder.
 pub fn numbered(process: Option<u32>) -> String {
     process.map_or_else(String::new, |number| format!(": process {number}"))
 }
 
-/// Whether files can be made in this folder, or the folder itself, where it is not there.
+/// Checks that files can be created in this folder, or the folder itself.
 fn may_write(folder: &Path) -> io::Result<()> {
     let there = folder.ancestors().find(|ancestor| ancestor.exists());
     let there = there.unwrap_or(Path::new("."));
@@ -146,7 +145,7 @@ fn may_write(folder: &Path) -> io::Result<()> {
     Ok(access(there, AccessFlags::W_OK | AccessFlags::X_OK)?)
 }
 
-/// As records are written: people read them too.
+/// Encodes a record readably.
 pub fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec_pretty(record)
 }
@@ -155,17 +154,17 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error>
     serde_json::from_slice(bytes)
 }
 
-/// The file as it was until the new one is whole on disk, and then the new one.
+/// Replaces the file atomically.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     reweave_files::replace(&LocalFiles, path, content)
 }
 
-/// What is to take the place of the file, whole on disk.
+/// Writes the new file, durable, under another name.
 pub fn write_beside(path: &Path, content: &[u8]) -> io::Result<File> {
     reweave_files::write_beside(&LocalFiles, path, content)
 }
 
-/// What was written beside the file takes its place.
+/// Renames the new file over the old one.
 pub fn take_place(path: &Path) -> io::Result<()> {
     reweave_files::take_place(&LocalFiles, path)
 }
@@ -196,7 +195,7 @@ mod tests {
         assert!(again.load::<Vec<u64>>("other.json").unwrap().is_empty());
     }
 
-    /// As in a child between its fork and its program.
+    /// A child between fork and exec has a copy of the lock.
     #[test]
     fn folder_unlocks_despite_copied_lock() {
         let folder = tempfile::tempdir().unwrap();
@@ -213,7 +212,7 @@ mod tests {
         let second = LockedFolder::hold(scratch.path());
         let by = Some(process::id());
         let named =
-            matches!(&second, Err(LockedFolderError::InUse { by: told, .. }) if *told == by);
+            matches!(&second, Err(LockedFolderError::InUse { by: report, .. }) if *report == by);
         assert!(named, "{second:?}");
         let words = second.unwrap_err().to_string();
         assert!(
@@ -242,7 +241,7 @@ mod tests {
     fn failed_write_keeps_previous_record() {
         let (scratch, folder) = scratch();
         folder.note(RECORD_FILE, &[1]).unwrap();
-        // A folder in its place: the new file cannot be made.
+        // A folder with that name prevents the new file.
         fs::create_dir(scratch.path().join("record.new")).unwrap();
         let failed = folder.note(RECORD_FILE, &[2]);
         assert!(

@@ -40,7 +40,7 @@ pub enum LinkError {
         address: SocketAddr,
         source: PeerRefusal,
     },
-    /// The other side's verdict. Why, it tells its own log; but it may be plain from here too.
+    /// The peer refused this certificate. It logs the reason; the text names one if it is known here too.
     #[error(
         "{address} refuses this certificate; its log has the reason{}", hint(own_problem.as_ref())
     )]
@@ -74,22 +74,22 @@ pub enum LinkError {
     NoKey { address: SocketAddr },
     #[error("no address led to a session: {}", joined(.0))]
     NoneReached(Vec<LinkError>),
-    /// The session goes on without it.
+    /// The session continues without this message.
     #[error(
         "the other side speaks protocol {speaks} and this needs {needs}: upgrade the other side"
     )]
     NotSpoken { needs: Version, speaks: Version },
     #[error("the message cannot be sent")]
     Unsendable(#[source] WireError),
-    /// The session has been closed because of it.
+    /// The session was closed because of it.
     #[error("the other side sent an invalid message")]
     Unreadable(#[source] WireError),
     #[error("the other side closed the session{}", because(.reason))]
     ClosedByPeer { reason: String },
-    /// What was sent to it was not read: to ask another, or it once more, repeats nothing.
+    /// The peer read nothing of what was sent, so a retry, there or elsewhere, repeats nothing.
     #[error("the other side still starts{}", because(.reason))]
     NotReady { reason: String },
-    /// The other side was admitted and is not welcome any longer; the session has been closed.
+    /// The peer was admitted and then revoked or removed; the session was closed.
     #[error("the other side is revoked")]
     Denied(#[source] PeerRefusal),
     #[error("this side has closed the session")]
@@ -105,7 +105,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Where the peer is that this is about, if it is about one.
+    /// The address of the peer, if the error is about one.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Socket { address, .. }
@@ -123,7 +123,7 @@ impl LinkError {
         }
     }
 
-    /// Whether the deny lists have each peer that was tried.
+    /// Whether every tried peer is on the deny lists.
     pub fn is_denial(&self) -> bool {
         match self {
             Self::Refused { source, .. } | Self::Denied(source) => source.is_denial(),
@@ -132,7 +132,7 @@ impl LinkError {
         }
     }
 
-    /// What is wrong with that peer, without where it is.
+    /// The error without the peer's address.
     pub fn fault(&self) -> String {
         match self {
             Self::Refused { source, .. } => error_chain(source),
@@ -176,12 +176,12 @@ fn joined(errors: &[LinkError]) -> String {
     reasons.join("; ")
 }
 
-/// What a peer says ends up in logs and on terminals.
+/// Makes a peer's text safe for logs and terminals.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// How a session that had begun came to its end.
+/// How an established session ended.
 impl From<ConnectionError> for LinkError {
     fn from(error: ConnectionError) -> Self {
         match error {

@@ -15,7 +15,7 @@ use crate::receive_limit::ReceiveLimits;
 use crate::session::Session;
 use crate::verify::{Credentials, PeerRefusal, PeerVerdict};
 
-/// TLS alerts are QUIC errors from here on.
+/// TLS alerts are QUIC errors from this code on.
 const CRYPTO_ERROR_BASE: u64 = 0x100;
 
 pub(crate) struct Handshake {
@@ -57,7 +57,7 @@ impl Handshake {
         })
     }
 
-    /// TLS does not complete without a verdict; if that ever failed, no peer would be admitted.
+    /// TLS requires a verdict; without one, no peer is admitted.
     fn credentials(&self) -> Result<Credentials, LinkError> {
         match self.verdict.get() {
             Some(Ok(credentials)) => Ok(credentials.clone()),
@@ -109,8 +109,7 @@ fn is_no_certificate(code: u64) -> bool {
     code == code_of(AlertDescription::CertificateRequired)
 }
 
-/// What our own verifier answers after any finding, and what TLS does when there is nothing to
-/// verify.
+/// Whether the code is that of our verifier's refusal, or of a missing certificate.
 fn is_refusal(code: u64) -> bool {
     code == code_of(AlertDescription::AccessDenied) || is_no_certificate(code)
 }

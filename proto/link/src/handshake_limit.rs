@@ -17,38 +17,38 @@ use crate::connect::BUSY_TIMEOUT;
 use crate::error::LinkError;
 use crate::transport::HANDSHAKE_TIMEOUT;
 
-/// Who answers does so sooner. Those who do not must not keep a crowd behind them: this many hundred are admitted
-/// within a second all the same.
+/// A live peer answers within this time. Silent peers block others no longer: at this limit, some hundred are admitted
+/// per second.
 const TURN_TIMEOUT: Duration = Duration::from_millis(25);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandshakeLimits {
-    /// Handshakes at once; the others wait, and get an answer that they are heard.
+    /// The limit of concurrent handshakes; other peers wait.
     pub(crate) most: usize,
-    /// Of these, how many have just begun: they keep a processor busy, and all other work waits behind them.
+    /// The limit of handshakes in their first phase, which uses the processor.
     pub(crate) most_turns: usize,
-    /// From this number on, new peers must first prove their source address.
+    /// With more handshakes, new peers must first prove their source address.
     pub(crate) many: usize,
-    /// Of one address; beyond, it is not answered, and will ask again.
+    /// The limit per address; further packets are dropped, and the peer repeats them.
     pub(crate) most_of_one: usize,
-    /// The same as `many`, for one address: no peer can exhaust the slots of another address.
+    /// The same as `many`, per address: no peer can use up the slots of another address.
     pub(crate) many_of_one: usize,
 }
 
 pub(crate) struct Handshakes<T> {
     running: JoinSet<Result<T, LinkError>>,
-    /// As many as the endpoint keeps.
+    /// The limit is the endpoint's.
     waiting: HandshakeQueue<(Incoming, HandshakePermit)>,
     turns: Arc<Semaphore>,
     limits: HandshakeLimits,
     places: HandshakesByAddress,
-    /// Peers from there do not wait, and run outside the common limit.
+    /// Peers at these addresses do not wait and are outside the common limit.
     favoured: BTreeSet<IpAddr>,
     apart: Handle,
 }
 
-/// First come, first served, but for those who have stopped waiting and come again: serving those first would serve
-/// none in the end.
+/// First come, first served, except for peers that timed out and reconnect: serving those first would serve none in
+/// the end.
 struct HandshakeQueue<W>(VecDeque<(Instant, W)>);
 
 impl<W> HandshakeQueue<W> {
@@ -76,13 +76,13 @@ impl<T: Send + 'static> Handshakes<T> {
         }
     }
 
-    /// From now on.
+    /// Sets the preferred addresses.
     pub(crate) fn favour(&mut self, addresses: BTreeSet<IpAddr>) {
         self.favoured = addresses;
     }
 
-    /// The outcome of the next handshake to end, each of which `begin` begins. Nothing is lost when
-    /// the wait is given up. `None` when the socket is gone.
+    /// The result of the next completed handshake; `begin` starts each. Cancellation loses nothing. `None` when the
+    /// socket is closed.
     pub(crate) async fn next<F>(
         &mut self,
         endpoint: &Endpoint,
@@ -96,7 +96,7 @@ impl<T: Send + 'static> Handshakes<T> {
             tokio::select! {
                 Some(done) = self.running.join_next() => match done {
                     Ok(outcome) => return Some(outcome),
-                    // A bug, but the peer that triggers it must not stop others from connecting.
+                    // A bug, but it must not stop other peers from connecting.
                     Err(panic) => tracing::error!(%panic, "handshake interrupted"),
                 },
                 Ok(turn) = Arc::clone(&self.turns).acquire_owned(), if has_room => {
@@ -115,7 +115,7 @@ impl<T: Send + 'static> Handshakes<T> {
         let of_one = self.places.taken(address);
         let crowded = self.running.len() >= self.limits.many || of_one >= self.limits.many_of_one;
         if crowded && !incoming.remote_address_validated() {
-            // Fails only for those whose address is validated.
+            // Fails only for validated addresses.
             let _ = incoming.retry();
             return;
         }
@@ -155,7 +155,7 @@ async fn in_time<T>(
     outcome.unwrap_or(Err(LinkError::HandshakeTimedOut { address }))
 }
 
-/// A slower handshake gives its turn to the next, and goes on.
+/// A slow handshake gives up its turn and continues.
 async fn in_turn<T>(turn: OwnedSemaphorePermit, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Ok(done) = timeout(TURN_TIMEOUT, &mut work).await {
@@ -165,11 +165,11 @@ async fn in_turn<T>(turn: OwnedSemaphorePermit, work: impl Future<Output = T>) -
     work.await
 }
 
-/// How many handshakes each address has under way.
+/// The number of running handshakes of each address.
 #[derive(Debug, Clone, Default)]
 struct HandshakesByAddress(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
-/// Given back when it is dropped.
+/// Released when it is dropped.
 struct HandshakePermit {
     of: HandshakesByAddress,
     address: IpAddr,

@@ -18,7 +18,7 @@ use crate::return_key::ReturnKey;
 use crate::shared_deny_list::SharedDenyList;
 use crate::verify::{self, PeerRefusal};
 
-/// Between a new certificate and its key lies a moment.
+/// A new certificate and its key are not replaced at the same moment.
 const MAX_READ_RETRIES: usize = 3;
 
 /// Cheap to clone.
@@ -37,20 +37,19 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads what [`Authority::issue`](pki::Authority::issue) or
-    /// [`KeyRequest::install`](pki::KeyRequest::install) wrote. Whether the certificate is good at
-    /// this time is not asked here, see [`Identity::problem`].
+    /// Loads what [`Authority::issue`](pki::Authority::issue) or [`KeyRequest::install`](pki::KeyRequest::install)
+    /// wrote, without checking the validity period: see [`Identity::problem`].
     pub fn load(dir: &Path) -> Result<Self, PkiError> {
         Self::read(dir, &SharedDenyList::default())
     }
 
-    /// What is in the folder now, with the same list of those who are revoked.
+    /// Loads the folder again, with the same deny lists.
     pub fn reload(&self, dir: &Path) -> Result<Self, PkiError> {
         Self::read(dir, &self.denied)
     }
 
-    /// Another process may put a new key and certificate there while they are read: a key that does not fit is a wrong
-    /// one only where the certificate is still the same.
+    /// Reads key and certificate. Another process may replace them meanwhile: a key that does not match is wrong only
+    /// if the certificate is still the same.
     fn read(dir: &Path, denied: &SharedDenyList) -> Result<Self, PkiError> {
         let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
         let mut again = 0..MAX_READ_RETRIES;
@@ -75,7 +74,7 @@ impl Identity {
         let authority_pem = files::read(&authority_path)?;
         let authority_der = pki::certificate_in(&authority_path, &authority_pem)?;
         let (key, return_key) = certified(dir, &provider, &chain)?;
-        // A signer outlives many keys, and so do the sessions' resets then.
+        // A signer outlasts many keys, so sessions' resets use its key.
         let lasting = files::read_private(&dir.join(pki::SIGNER_KEY_FILE)).ok();
         let lasting = lasting.map(|key| ReturnKey::derive(key.as_bytes()));
         Ok(Self {
@@ -100,7 +99,7 @@ impl Identity {
         self.member.cluster()
     }
 
-    /// Why no peer would accept this certificate at `now`, if so: for a program to report at its start.
+    /// Why peers would refuse this certificate at `now`, for a program to report at its start.
     pub fn problem(&self, now: SystemTime) -> Option<PeerRefusal> {
         let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(since_epoch);
@@ -112,12 +111,12 @@ impl Identity {
         self.admission
     }
 
-    /// When this certificate is good.
+    /// The validity period of this certificate.
     pub fn validity(&self) -> Validity {
         self.validity
     }
 
-    /// Refuses these from now on, and ends their sessions. All clones hear of it.
+    /// Denies these members from now on, and ends their sessions. All clones share the list.
     pub fn deny(&self, list: DenyList) {
         self.denied.set(list);
     }
@@ -130,12 +129,12 @@ impl Identity {
         &self.authority_pem
     }
 
-    /// The authority's certificate, by which joining peers recognise the cluster.
+    /// The authority's certificate, by which joining peers recognize the cluster.
     pub(crate) fn authority_der(&self) -> &CertificateDer<'static> {
         &self.authority_der
     }
 
-    /// What distinguishes its cluster from others, under any names.
+    /// The digest that distinguishes its cluster from others, whatever their names.
     pub fn authority_digest(&self) -> Digest {
         sha256(&self.authority_der)
     }
@@ -148,7 +147,7 @@ impl Identity {
         &self.certified
     }
 
-    /// The same believer with another certificate, of any content.
+    /// The same trust with another certificate, of any content.
     #[cfg(test)]
     pub(crate) fn showing(mut self, dir: &Path) -> Self {
         let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
@@ -166,7 +165,7 @@ impl Identity {
     }
 }
 
-/// Not the key.
+/// Prints no key.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity")
@@ -201,7 +200,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PkiError> {
     })
 }
 
-/// The certificate with its key. A renewal that was cut short is finished first.
+/// The certificate with its key. An interrupted renewal is completed first.
 fn certified(
     dir: &Path,
     provider: &CryptoProvider,
@@ -213,7 +212,7 @@ fn certified(
     if held.is_ok() || !next.exists() {
         return held;
     }
-    // A process that renews it just now is done by then, and what is still unfinished was cut short.
+    // A running renewal ends before the lock is granted, so an incomplete one was interrupted.
     let _alone = files::lock(dir)?;
     let held = matching(&key, dir, provider, chain);
     if held.is_ok() || !next.exists() {

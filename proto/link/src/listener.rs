@@ -30,10 +30,9 @@ const WAITING_LIMITS: Waiting = Waiting {
     bytes: 16 << 20,
 };
 
-/// Hands out sessions with peers whose certificate, role and version are good.
+/// Accepts sessions of peers with a valid certificate, role and version.
 ///
-/// Handshakes run beside each other, so a slow peer holds up no other. Sessions that were handed out live on when the
-/// listener is dropped.
+/// Handshakes run concurrently, so a slow peer delays no other. Accepted sessions outlive the listener.
 pub struct Listener {
     endpoint: Endpoint,
     shares: ReceiveLimits,
@@ -45,8 +44,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens for peers of these roles. Needs the runtime of tokio around it: packets are read there, and favoured
-    /// peers are served there. All others are served where sessions are accepted.
+    /// Listens for peers of these roles. Must be called inside a tokio runtime, which reads packets and serves
+    /// preferred peers. Other handshakes run where sessions are accepted.
     pub fn bind(
         address: SocketAddr,
         ours: &Identity,
@@ -55,7 +54,7 @@ impl Listener {
         Self::bind_as(address, ours, accepted, Hello::new(ours.cluster()))
     }
 
-    /// As a peer with this build.
+    /// The same, with this build name.
     pub fn bind_as(
         address: SocketAddr,
         ours: &Identity,
@@ -86,18 +85,18 @@ impl Listener {
         self.endpoint.local_addr()
     }
 
-    /// A new certificate, for the sessions to come.
+    /// Uses this certificate for new sessions.
     pub fn renew(&mut self, ours: &Identity) {
         self.ours = ours.clone();
     }
 
-    /// Peers from there are admitted before others, from now on.
+    /// Admits peers at these addresses before others.
     pub fn favour(&mut self, addresses: BTreeSet<IpAddr>) {
         self.handshakes.favour(addresses);
     }
 
-    /// The next session, or why the next peer was not let in: that is for the log, and no reason
-    /// to stop. Nothing is lost when the wait is given up. `None` when the socket is gone.
+    /// The next session, or why the next peer was refused, for the log: the listener continues. Cancellation loses
+    /// nothing. `None` when the socket is closed.
     pub async fn accept(&mut self) -> Option<Result<Session, LinkError>> {
         let begin = |incoming: Incoming| {
             let handshake = Handshake::new(&self.ours, &self.hello, incoming.remote_address());
@@ -111,7 +110,7 @@ impl Listener {
         self.handshakes.next(&self.endpoint, begin).await
     }
 
-    /// Ends all sessions too, and waits until their peers are likely to have heard why.
+    /// Ends all sessions, and waits until their peers have probably received the reason.
     pub async fn close(self, why: &str) {
         self.endpoint.close(CLOSE_DONE, why.as_bytes());
         self.endpoint.wait_idle().await;
@@ -137,7 +136,7 @@ async fn run(
     handshake.session(connection, opened, None)
 }
 
-/// What is the same for all handshakes. Its TLS is used for no connection.
+/// The configuration of all handshakes. Its TLS is used for no connection.
 pub(crate) fn server_config(ours: &Identity, accepted: &[Role]) -> Result<ServerConfig, LinkError> {
     let crypto = tls::server(ours, accepted, Arc::default())?;
     let sessions = transport::accepting_side();

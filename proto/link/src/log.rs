@@ -42,10 +42,10 @@ enum LogFormat {
 }
 
 impl LogOptions {
-    /// Once in a program.
+    /// To be called once in a program.
     pub fn start(&self) {
         let filtered = registry().with(self.log.0.clone());
-        // It would tell of them where it cannot write, and panic.
+        // The layer would otherwise report its write errors, and panic.
         let lines = fmt::layer()
             .with_writer(io::stderr)
             .log_internal_errors(false);
@@ -60,13 +60,13 @@ impl LogOptions {
         }
     }
 
-    /// Whether machines read it.
+    /// Whether the log is JSON.
     pub fn is_json(&self) -> bool {
         self.log_format == LogFormat::Json
     }
 }
 
-/// Programs inherit the variable though their standard error is a terminal or a file, so it is compared.
+/// Programs inherit the variable even if their standard error is a terminal or a file, so the device is compared.
 fn is_journal() -> bool {
     let Ok(stream) = io::stderr().as_fd().try_clone_to_owned() else {
         return false;
@@ -93,7 +93,7 @@ struct LogLevelsError;
 impl FromStr for LogLevels {
     type Err = LogLevelsError;
 
-    /// A variable that is set to nothing is not set.
+    /// An empty variable counts as unset.
     fn from_str(text: &str) -> Result<Self, LogLevelsError> {
         let text = if text.is_empty() {
             DEFAULT_LEVELS
@@ -108,7 +108,7 @@ impl FromStr for LogLevels {
     }
 }
 
-/// `Targets` would take any other word for a module, of which everything is logged.
+/// `Targets` would take any other word for a module and log everything of it.
 fn has_level(directive: &str) -> bool {
     let (_, level) = directive.rsplit_once('=').unwrap_or(("", directive));
     !level.is_empty() && level.parse::<LevelFilter>().is_ok()

@@ -1,5 +1,5 @@
-//! The start of a session: the connecting side opens both channels, and both sides say hello on the channel of
-//! commands. Each checks the other's hello, so both know why it fails.
+//! The start of a session: the connecting side opens both channels, and both sides send a hello on the command
+//! channel. Each checks the other's hello, so both know why it fails.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use thiserror::Error;
 use crate::error::{LinkError, printable};
 use crate::session::{CLOSE_HELLO, Channel, ChannelStream, Reader, Writer};
 
-/// How long the accepting side waits for the other to see for itself that they do not agree.
+/// How long the accepting side waits for the other to detect the mismatch itself.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Both channels, and the agreed version.
 pub(crate) struct OpenSession {
     pub(crate) version: Version,
-    /// What the other side calls its build.
+    /// The peer's build.
     pub(crate) build: String,
     pub(crate) commands: ChannelStream,
     pub(crate) telemetry: ChannelStream,
@@ -69,13 +69,13 @@ pub(crate) async fn accept(
     part(connection, opened).await
 }
 
-/// The accepting side's end of what did not become a session.
+/// Closes a connection that did not become a session.
 pub(crate) async fn part<T>(
     connection: &Connection,
     opened: Result<T, OpeningError>,
 ) -> Result<T, OpeningError> {
     if let Err(OpeningError::Disagreed(_)) = opened {
-        // It finds the same in our hello, and leaves.
+        // The peer finds the same in our hello, and closes.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection.closed()).await;
     }
     opened.inspect_err(|error| farewell(connection, error))
@@ -96,7 +96,7 @@ async fn open_channel(connection: &Connection, channel: Channel) -> Result<Strea
     Ok(Stream { send, receive })
 }
 
-/// They may be opened in either order.
+/// The channels may be opened in any order.
 async fn accept_channels(connection: &Connection) -> Result<Channels, OpeningError> {
     let first = accept_channel(connection).await?;
     let second = accept_channel(connection).await?;
@@ -123,12 +123,12 @@ async fn accept_channel(connection: &Connection) -> Result<(Channel, Stream), Op
     Ok((channel, Stream { send, receive }))
 }
 
-/// A closed stream has no priority; its next use returns the error.
+/// Sets the priority. A closed stream has none; its next use returns the error.
 fn prefer(stream: &SendStream, channel: Channel) {
     let _ = stream.set_priority(channel.priority());
 }
 
-/// Who connects has chosen whom to ask, and takes longer answers than it could send.
+/// Exchanges hellos. The connecting side accepts longer answers than it may send.
 async fn greet(
     channels: Channels,
     ours: &Hello,
@@ -151,7 +151,7 @@ async fn greet(
     })
 }
 
-/// The other's hello, and what both speak.
+/// The peer's hello and the agreed version.
 pub(crate) async fn greet_on(
     writer: &mut Writer,
     reader: &mut Reader,

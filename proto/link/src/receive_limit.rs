@@ -1,6 +1,5 @@
-//! A socket that drops what a peer sends beyond its share, before any processing: reading a packet costs ten times as
-//! much as dropping it, and the packets of all other peers wait in the same queue. It also reports whether anything
-//! arrived at all.
+//! A socket that drops packets beyond a peer's limit, before any processing: reading a packet costs ten times as much
+//! as dropping it, and other peers' packets wait in the same queue. It also reports whether anything arrived.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
@@ -16,18 +15,18 @@ use reweave_common::lock::lock;
 
 use crate::token_bucket::TokenBucket;
 
-/// Addresses with a limited share; others are unlimited. Clones share it.
+/// Addresses with a limit; others are unlimited. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReceiveLimits(Arc<Mutex<HashMap<SocketAddr, PeerLimit>>>);
 
 #[derive(Debug)]
 struct PeerLimit {
     pace: TokenBucket,
-    /// Sessions from there.
+    /// The number of sessions of the address.
     sessions: usize,
 }
 
-/// What its address sends is counted for as long as this lives.
+/// The limit applies as long as this value exists.
 #[derive(Debug)]
 pub struct ReceiveLimitGuard {
     of: ReceiveLimits,
@@ -43,7 +42,7 @@ impl ReceiveLimits {
         ReceiveLimitGuard { of, address }
     }
 
-    /// Whether this many more packets of this peer are read.
+    /// Whether the limit allows this many more packets of the peer.
     fn has_room(&self, address: SocketAddr, packets: usize) -> bool {
         let shares = lock(&self.0);
         shares
@@ -77,13 +76,13 @@ impl ReceiveFlag {
 #[derive(Debug)]
 pub(crate) struct RateLimitedSocket {
     pub(crate) socket: Arc<dyn AsyncUdpSocket>,
-    /// This many packets at most come as one piece.
+    /// At most this many packets come merged.
     pub(crate) together: usize,
     pub(crate) shares: ReceiveLimits,
     pub(crate) heard: ReceiveFlag,
 }
 
-/// What is empty is passed over.
+/// Skips empty buffers.
 fn sift(shares: &ReceiveLimits, received: &mut [RecvMeta]) {
     for meta in received {
         let packets = meta.len.div_ceil(meta.stride.max(1));

@@ -1,8 +1,8 @@
-//! How peers learn at once that a listener has died and restarted.
+//! Lets peers detect at once that a listener has restarted.
 //!
-//! A packet for an unknown session is answered with a QUIC stateless reset, which requires a key. With a key that
-//! changes with the process, there could be no reset for sessions of its predecessor, and peers would wait for their
-//! idle timeout. So the key is derived from the private key, and lasts as long.
+//! A packet for an unknown session is answered with a QUIC stateless reset, which requires a key. With a new key per
+//! process, a restarted process could send no reset for earlier sessions, and peers would wait for their idle timeout.
+//! So the key is derived from the private key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use quinn::{ConnectionId, ConnectionIdGenerator, EndpointConfig};
 use ring::hmac;
 
 const KEY_PURPOSE: &[u8] = b"reweave stateless reset";
-/// Many peers notice at once, so resets must not be as rare as is usual.
+/// Many peers need a reset at once, so the usual limit is too low.
 const MIN_RESET_INTERVAL: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy)]
@@ -34,8 +34,7 @@ impl ReturnKey {
     }
 }
 
-/// The usual connection ids are marked by their process, which does not answer for other ids. These
-/// bear no mark.
+/// Random connection ids. quinn's default ids are marked by their process, which ignores packets with other ids.
 struct RandomIds;
 
 impl ConnectionIdGenerator for RandomIds {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sd_notify::{NotifyState, notify, watchdog_enabled};
 use tokio::time::{Interval, interval};
 
-/// Others find this program from now on.
+/// Reports that this program serves requests now.
 pub fn ready() {
     tell(NotifyState::Ready);
 }
@@ -16,23 +16,23 @@ pub fn alive() {
     tell(NotifyState::Watchdog);
 }
 
-/// How long a sign of life is awaited, where systemd watches.
+/// The watchdog timeout of systemd, if set.
 pub fn patience() -> Option<Duration> {
     watchdog_enabled()
 }
 
-/// To be fed by the loop that it watches.
+/// Fed by the loop that it watches.
 pub struct Watchdog(Option<Interval>);
 
 impl Watchdog {
-    /// The program serves from now on.
+    /// Reports that the program serves requests now.
     #[must_use]
     pub fn ready() -> Self {
         ready();
         Self(patience().map(|patience| interval(patience / 3)))
     }
 
-    /// Never, where systemd does not watch.
+    /// Waits until the watchdog is due; forever without systemd.
     pub async fn due(&mut self) {
         match &mut self.0 {
             Some(feedings) => drop(feedings.tick().await),

@@ -1,4 +1,4 @@
-//! A session: two channels of messages with a peer whose name is proven.
+//! A session: two channels of messages with an authenticated peer.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -25,25 +25,25 @@ use crate::verify::{Credentials, PeerRefusal};
 
 const MAX_CHUNK_BYTES: usize = 64 << 10;
 
-/// Why a session is closed, for the other side.
+/// The reason that the other side gets for the end of a session.
 pub(crate) const CLOSE_DONE: VarInt = VarInt::from_u32(0);
 pub(crate) const CLOSE_HELLO: VarInt = VarInt::from_u32(1);
 pub(crate) const CLOSE_UNREADABLE: VarInt = VarInt::from_u32(2);
 pub(crate) const CLOSE_REFUSED: VarInt = VarInt::from_u32(3);
 pub(crate) const CLOSE_NOT_READY: VarInt = VarInt::from_u32(4);
 
-/// A socket takes a packet at once; a session that the other side has ended sends nothing more.
+/// The socket takes a packet at once; a session that the other side has ended sends nothing more.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Certificates expire by the time of day, which may be set again while we wait for it.
+/// Certificates expire by the clock, which may be set while this waits.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Messages keep their order within a channel, and nothing on one channel waits for the other.
+/// Messages keep their order within a channel, and the channels do not wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// What must arrive soon. Goes first when both have something to send.
+    /// Urgent messages, which are sent first.
     Commands,
-    /// What may be much.
+    /// Bulk messages.
     Telemetry,
 }
 
@@ -72,7 +72,7 @@ impl Channel {
     }
 }
 
-/// One stream, both ways.
+/// A bidirectional stream.
 pub(crate) struct ChannelStream {
     pub(crate) writer: Mutex<Writer>,
     reader: Mutex<Reader>,
@@ -80,8 +80,7 @@ pub(crate) struct ChannelStream {
 
 pub(crate) struct Writer {
     stream: SendStream,
-    /// What is left of a frame whose sender was cancelled. It goes first, or the stream would be
-    /// cut inside a frame.
+    /// The rest of a frame whose sender was cancelled. It is sent first, so that no frame is cut.
     unsent: Bytes,
 }
 
@@ -146,7 +145,7 @@ impl Reader {
         self.decoder.raise_limit(limit_bytes);
     }
 
-    /// The next frame. Nothing is lost when the wait for it is given up.
+    /// The next frame. Cancellation loses nothing.
     pub(crate) async fn receive(&mut self) -> Result<Bytes, LinkError> {
         if let Some(pace) = &self.pace {
             pace.wait().await;
@@ -178,7 +177,7 @@ impl Reader {
     }
 }
 
-/// An encoded message, encoded once for all receivers.
+/// A message that is encoded once for all receivers.
 #[derive(Debug, Clone)]
 pub struct EncodedMessage {
     since: u16,
@@ -186,7 +185,7 @@ pub struct EncodedMessage {
 }
 
 impl EncodedMessage {
-    /// For those who have connected: they are ready for long ones.
+    /// For connected members, which accept long messages.
     pub fn new<T: Serialize + SinceVersion>(message: &T) -> Result<Self, LinkError> {
         let frame = frame::encode_within(MAX_ANSWER_BYTES, message);
         Ok(Self {
@@ -210,7 +209,7 @@ impl SinceVersion for EncodedMessage {
 pub struct Session {
     pub(crate) peer: Peer,
     pub(crate) credentials: Credentials,
-    /// Renewing the certificate moves it.
+    /// Renewing the certificate extends it.
     pub(crate) good_until: std::sync::Mutex<SystemTime>,
     pub(crate) denied: watch::Receiver<DenyLists>,
     pub(crate) build: String,
@@ -218,9 +217,9 @@ pub struct Session {
     pub(crate) connection: Connection,
     pub(crate) commands: ChannelStream,
     pub(crate) telemetry: ChannelStream,
-    /// Of the side that connected, which has an endpoint for each session.
+    /// On the connecting side, which has an endpoint per session.
     pub(crate) endpoint: Option<Endpoint>,
-    /// Of the side that was connected to.
+    /// On the accepting side.
     pub(crate) shares: ReceiveLimits,
 }
 
@@ -233,27 +232,27 @@ impl Session {
         self.connection.remote_address()
     }
 
-    /// What the peer's certificate said when the session began.
+    /// The peer's credentials at the start of the session.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
-    /// What the peer calls its build.
+    /// The peer's build.
     pub fn build(&self) -> &str {
         &self.build
     }
 
-    /// Until when the peer's certificate is good, as far as this side knows.
+    /// Until when the peer's certificate is valid, as far as this side knows.
     pub fn good_until(&self) -> SystemTime {
         *lock(&self.good_until)
     }
 
-    /// The peer has another certificate now.
+    /// Records the validity of the peer's new certificate.
     pub fn renewed(&self, until: SystemTime) {
         *lock(&self.good_until) = until;
     }
 
-    /// Who is revoked or removed, as this side knows it.
+    /// The deny lists of this side.
     pub fn denied(&self) -> watch::Receiver<DenyLists> {
         self.denied.clone()
     }
@@ -272,7 +271,7 @@ impl Session {
         }
     }
 
-    /// Waits until the peer's certificate is good no more, and closes the session then.
+    /// Waits until the peer's certificate expires, and closes the session then.
     pub async fn expired(&self) -> LinkError {
         loop {
             match self.good_until().duration_since(SystemTime::now()) {
@@ -285,24 +284,24 @@ impl Session {
         }
     }
 
-    /// Why, is for this side alone.
+    /// Closes the session. Only this side knows the reason.
     fn expel(&self, refusal: PeerRefusal) -> LinkError {
         self.connection.close(CLOSE_REFUSED, b"refused");
         LinkError::Denied(refusal)
     }
 
-    /// Packets received so far: a live peer acknowledges what it gets.
+    /// The number of received packets: a live peer acknowledges what it gets.
     pub fn heard_packets(&self) -> u64 {
         self.connection.stats().udp_rx.datagrams
     }
 
-    /// What both sides speak.
+    /// The version that both sides support.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Only what the other side knows. Waits while the channel is full. When the wait is given up, the
-    /// message is either not sent at all, or is finished ahead of the next one on this channel.
+    /// Sends a message, if the peer's version has it. Waits while the channel is full. After a cancellation, the
+    /// message is either not sent, or completed before the next one on this channel.
     pub async fn send<T>(&self, channel: Channel, message: &T) -> Result<(), LinkError>
     where
         T: Serialize + SinceVersion,
@@ -311,7 +310,7 @@ impl Session {
         self.send_any(channel, message).await
     }
 
-    /// The same with what is sent to many.
+    /// The same for a message to many peers.
     pub async fn send_ready(
         &self,
         channel: Channel,
@@ -321,7 +320,7 @@ impl Session {
         self.put(channel, message.frame.clone()).await
     }
 
-    /// Whether the other side does, by the version that both speak.
+    /// Whether the agreed version has this message.
     pub fn knows(&self, message: &impl SinceVersion) -> bool {
         message.is_known_at(self.version)
     }
@@ -353,8 +352,8 @@ impl Session {
         Ok(writer.send(frame).await?)
     }
 
-    /// Sends it at once, beside the channels: it may be lost, and waits for nothing that was. False
-    /// when it is too long for that, or the peer does not know of it.
+    /// Sends a datagram: at once, beside the channels, and it may be lost. Returns false if the message is too long,
+    /// or unknown to the peer.
     pub fn send_loose<T: Serialize>(&self, message: &T) -> Result<bool, LinkError> {
         let message = frame::encode_alone(message).map_err(LinkError::Unsendable)?;
         match self.connection.send_datagram(message) {
@@ -364,26 +363,26 @@ impl Session {
         }
     }
 
-    /// The next message that was sent loosely and has come.
+    /// The next received datagram.
     pub async fn receive_loose<T: DeserializeOwned>(&self) -> Result<T, LinkError> {
         let message = self.connection.read_datagram().await?;
         let message = frame::decode(&message).map_err(LinkError::Unreadable);
         message.inspect_err(|error| self.end_if_unreadable(error))
     }
 
-    /// From now on the peer is listened to no faster on this channel, in bytes.
+    /// Limits how fast the peer is read on this channel, in bytes.
     pub async fn pace(&self, channel: Channel, pace: TokenBucket) {
         let mut reader = self.lane(channel).reader.lock().await;
         reader.pace = Some(pace);
     }
 
-    /// For as long as this lives, packets that come faster are dropped unseen. A peer that keeps to the pace of its
-    /// channels sends fewer. This is for the accepting side.
+    /// Drops packets above this rate unread, as long as the returned value exists. A peer that keeps to the rates of
+    /// its channels sends fewer. For the accepting side.
     pub fn pace_packets(&self, pace: TokenBucket) -> ReceiveLimitGuard {
         self.shares.give(self.address(), pace)
     }
 
-    /// Waits for the next message. Nothing is lost when the wait is given up.
+    /// Waits for the next message. Cancellation loses nothing.
     pub async fn receive<T: DeserializeOwned>(&self, channel: Channel) -> Result<T, LinkError> {
         let mut reader = self.lane(channel).reader.lock().await;
         let frame = reader.receive().await;
@@ -391,13 +390,13 @@ impl Session {
         message.inspect_err(|error| self.end_if_unreadable(error))
     }
 
-    /// Waits for the end of the session, and says how it came.
+    /// Waits for the end of the session, and returns its reason.
     pub async fn closed(&self) -> LinkError {
         self.connection.closed().await.into()
     }
 
-    /// Tells the other side why, and waits until it is likely to have heard. Messages that it has not received by then
-    /// are lost, as they are when a session is dropped: the side that asked closes, not the side that answers.
+    /// Closes the session with a reason, and waits until the peer has probably received it. Messages in flight are
+    /// lost: so the side that asks closes, not the side that answers.
     pub async fn close(self, why: &str) {
         self.close_as(CLOSE_DONE, why).await;
     }
@@ -415,12 +414,12 @@ impl Session {
         }
     }
 
-    /// A handle to end it, also for callers without the session itself.
+    /// A handle that closes the session, for callers without the session itself.
     pub fn parting(&self) -> SessionClose {
         SessionClose(self.connection.clone())
     }
 
-    /// There is no finding the next message after one that cannot be read.
+    /// An unreadable message hides where the next one starts, so the session ends.
     fn end_if_unreadable(&self, error: &LinkError) {
         if let LinkError::Unreadable(wire) = error {
             self.connection
@@ -436,13 +435,13 @@ impl Session {
     }
 }
 
-/// Ends a session on the way out of a program.
+/// Closes a session when a program exits.
 #[derive(Clone)]
 pub struct SessionClose(Connection);
 
 impl SessionClose {
-    /// Tells the other side why, and returns as soon as that is sent. Where it is lost, the other side
-    /// notices by silence: waiting for that to be sure would cost every program a tenth of a second.
+    /// Sends the reason, and returns once it is sent. If it is lost, the peer notices the silence: waiting for
+    /// certainty would cost every command a tenth of a second.
     pub async fn say(&self, why: &str) {
         self.0.close(CLOSE_DONE, why.as_bytes());
         let sent = async {

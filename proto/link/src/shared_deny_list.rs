@@ -1,4 +1,4 @@
-//! The deny lists that this process has now.
+//! The current deny lists of this process.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Whether a peer that shows a certificate has its key.
+//! Whether a peer has the key of its certificate.
 //!
-//! rustls asks each verifier for this in the same way, for any other end, so all verifiers share the answer.
+//! rustls has the same three methods in each verifier trait, so all verifiers share this implementation.
 
-/// The three methods of a verifier that answer by the algorithms of its field `provider`.
+/// The three methods of a verifier, by the algorithms of its field `provider`.
 macro_rules! verify_signatures {
     () => {
         fn verify_tls12_signature(

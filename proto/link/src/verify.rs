@@ -1,7 +1,7 @@
 //! Verifies a certificate, and determines its subject.
 //!
-//! Both ends of TLS check the same: signed by our authority, valid now, one URI, our cluster, a role that is
-//! permitted at the other end. The precise reason stays on this side; the peer only learns that it was refused.
+//! Both ends of TLS check the same: signed by our authority, valid now, one URI, our cluster, a permitted role. The
+//! precise reason stays on this side; the peer only learns that it was refused.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -33,7 +33,7 @@ pub enum PeerRefusal {
     )]
     Expired {
         ago: Duration,
-        /// Where our authority vouched for that while it was good.
+        /// The member, if our authority had certified it.
         whose: Option<Member>,
     },
     #[error("its certificate is not valid for another {}, by this machine's clock", coarse(.until))]
@@ -98,14 +98,14 @@ pub struct Credentials {
     pub member: Member,
     pub admission: Admission,
     pub until: SystemTime,
-    /// Who signed it, where that was not the authority itself.
+    /// The signer, if it was not the authority itself.
     pub signer: Option<(Member, Admission)>,
 }
 
 /// The verifier's result about the peer of one handshake.
 pub(crate) type PeerVerdict = OnceLock<Result<Credentials, PeerRefusal>>;
 
-/// Verifies the one peer of one handshake.
+/// Verifies the peer of one handshake.
 #[derive(Debug)]
 pub(crate) struct PeerVerifier {
     authority: Arc<TrustAnchor<'static>>,
@@ -114,7 +114,7 @@ pub(crate) struct PeerVerifier {
     denied: SharedDenyList,
     provider: Arc<CryptoProvider>,
     verdict: Arc<PeerVerdict>,
-    /// Where strangers are admitted too: whose certificates they need not offer others than.
+    /// Where clients without a certificate are admitted: the authorities that browsers may choose certificates of.
     hints: Option<Vec<DistinguishedName>>,
 }
 
@@ -135,8 +135,8 @@ impl PeerVerifier {
         }
     }
 
-    /// Of clients that show a certificate; others need not. Browsers learn whose certificates to offer, or they would
-    /// offer one that their owner has for another service.
+    /// For listeners that admit clients without a certificate. Browsers get the authority's name, or they would offer
+    /// certificates of other services.
     pub(crate) fn of_guests(
         ours: &Identity,
         accepted: &[Role],
@@ -166,7 +166,7 @@ impl PeerVerifier {
         }
     }
 
-    /// Notes down the verdict, and gives away no more than yes or no.
+    /// Stores the verdict; the peer only gets yes or no.
     fn judge(
         &self,
         certificate: &CertificateDer<'_>,
@@ -256,7 +256,7 @@ impl PeerVerifier {
 }
 
 impl Credentials {
-    /// Why they are good no more, if so.
+    /// Why the credentials are on the deny lists, if they are.
     pub(crate) fn denied_by(&self, lists: &DenyLists) -> Option<PeerRefusal> {
         let DenyLists {
             revoked, removed, ..
@@ -281,7 +281,7 @@ fn facts(certificate: &CertificateDer<'_>) -> Result<Facts, PeerRefusal> {
     pki::facts(certificate).ok_or(PeerRefusal::Unusable(webpki::Error::BadDer))
 }
 
-/// Signed by the authority or a signer of it, and valid now; the signer's certificate, if any.
+/// Checks that it is signed by the authority or its signer, and valid now. Returns the signer's certificate, if any.
 pub(crate) fn chain(
     authority: &TrustAnchor<'static>,
     certificate: &CertificateDer<'_>,
@@ -315,7 +315,7 @@ fn refusal(error: webpki::Error) -> PeerRefusal {
         webpki::Error::CertNotValidYet { time, not_before } => PeerRefusal::NotYetValid {
             until: between(time, not_before),
         },
-        // An authority of the same name but with another key is another authority too.
+        // An authority of the same name with another key is another authority.
         webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
             PeerRefusal::OtherAuthority
         }
@@ -340,7 +340,7 @@ impl ServerCertVerifier for PeerVerifier {
 }
 
 impl ClientCertVerifier for PeerVerifier {
-    /// Members do not learn which authority we trust.
+    /// Members do not learn which authority is trusted.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.hints.as_deref().unwrap_or_default()
     }

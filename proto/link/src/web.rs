@@ -1,8 +1,8 @@
 //! TLS over TCP, for browsers and scripts.
 //!
-//! A client with a certificate is judged as at any other listener. A client without one is admitted unauthenticated,
-//! and has to show its rights by other means. No session state is kept that another connection could resume: each
-//! connection authenticates again.
+//! A client with a certificate is verified as at any other listener. A client without one is admitted unauthenticated,
+//! and has to authenticate otherwise. No session state is kept that another connection could resume: each connection
+//! authenticates again.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +29,7 @@ use crate::transport::HANDSHAKE_TIMEOUT;
 use crate::verify::{Credentials, PeerRefusal, PeerVerdict, PeerVerifier};
 
 const ALPN: &[u8] = b"http/1.1";
-/// Certificates expire by the time of day, which may be set again while we wait for it.
+/// Certificates expire by the clock, which may be set while this waits.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A coordinator's server certificate. Cheap to clone.
@@ -40,7 +40,7 @@ pub struct ServerCertificate {
 }
 
 impl ServerCertificate {
-    /// As members see it, who do not look for names.
+    /// The coordinator's own certificate, for members, which do not check names.
     pub fn of(ours: &Identity) -> Self {
         Self {
             certified: ours.certified().clone(),
@@ -48,7 +48,7 @@ impl ServerCertificate {
         }
     }
 
-    /// For browsers, which want to find the address in it that they came to.
+    /// A certificate with this address, for browsers that connect to it.
     pub fn at(address: IpAddr, ours: &Identity, signer: &Authority) -> Result<Self, PkiError> {
         let (chain, key) = signer.issue_server(ours.member(), address, ours.admission())?;
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
@@ -60,12 +60,12 @@ impl ServerCertificate {
         })
     }
 
-    /// In DER.
+    /// The certificate in DER.
     fn certificate(&self) -> Option<&[u8]> {
         self.certified.cert.first().map(AsRef::as_ref)
     }
 
-    /// Whether another should take its place.
+    /// Whether to renew it.
     pub fn is_due(&self, now: SystemTime) -> bool {
         self.validity.is_due(now)
     }
@@ -73,7 +73,7 @@ impl ServerCertificate {
 
 pub type Stream = TlsStream<TcpStream>;
 
-/// Not the key.
+/// Prints no key.
 impl fmt::Debug for ServerCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("ServerCertificate");
@@ -107,13 +107,13 @@ impl WebCredentials {
         &self.credentials.member
     }
 
-    /// Why it is good no more, once it is.
+    /// Waits until the credentials are no longer valid, and returns why.
     pub async fn ended(mut self) -> PeerRefusal {
         loop {
             if let Some(refusal) = self.refusal() {
                 return refusal;
             }
-            // Certificates expire even after the deny list can no longer change.
+            // Certificates expire even if the deny list can no longer change.
             tokio::select! {
                 Ok(()) = self.denied.changed() => {}
                 () = sleep(EXPIRY_CHECK_INTERVAL) => {}
@@ -133,7 +133,7 @@ impl WebCredentials {
     }
 }
 
-/// One handshake with the client of this stream.
+/// Performs the handshake with the client of this stream.
 pub async fn receive(
     stream: TcpStream,
     address: SocketAddr,

@@ -445,7 +445,7 @@ pub(super) fn plan() -> impl Strategy<Value = Plan> {
         report(),
         (
             vec(touched_job(), 0..MAX_LIST_ITEMS),
-            option::of(rewiring::course()),
+            option::of(rewiring::migration()),
             option::of(rewiring::base()),
         ),
     );
@@ -461,7 +461,7 @@ pub(super) fn plan() -> impl Strategy<Value = Plan> {
             seal: pins.2.concat(),
             hindered_by: pins.2,
             touched: touched.0,
-            course: touched.1,
+            migration: touched.1,
             base: touched.2,
             moves,
             predictions: predictions.0,

@@ -165,7 +165,7 @@ fn plan_json_names_its_places() {
         "seal": "",
         "hindered_by": [],
         "touched": [],
-        "course": null,
+        "migration": null,
         "base": null,
         "pins": [{"flow": flow_json(), "hop": to}],
         "tables": {},

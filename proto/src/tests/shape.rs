@@ -173,12 +173,12 @@ proptest! {
 
     #[test]
     fn each_kind_names_its_version(
-        told in arbitrary::coordinator_message(),
+        report in arbitrary::coordinator_message(),
         order in arbitrary::driver_order(),
         request in arbitrary::request(),
         response in arbitrary::response(),
     ) {
-        agrees("CoordinatorMessage", &told)?;
+        agrees("CoordinatorMessage", &report)?;
         agrees("Order", &order)?;
         agrees("Request", &request)?;
         agrees("Response", &response)?;

@@ -5,13 +5,13 @@ use std::mem;
 
 use crate::chance::Chance;
 
-/// What disks write as a whole.
+/// Disks write sectors as a whole.
 const SECTOR_BYTES: usize = 512;
 /// Behind the end of a file, where a write to the wrong place may land.
 const MAX_STRAY_SECTORS: usize = 256;
 
 #[derive(Debug, Default)]
-pub(crate) struct Content {
+pub(crate) struct FileContent {
     pub(crate) is_folder: bool,
     /// As it is read.
     pub(crate) now: Bytes,
@@ -40,7 +40,7 @@ pub(crate) enum Change {
     Truncate(usize),
 }
 
-impl Content {
+impl FileContent {
     pub(crate) fn folder() -> Self {
         Self {
             is_folder: true,

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use reweave_files::{Entry, FileHandle, FileSystem};
 
 use crate::chance::Chance;
-use crate::content::{Bytes, Content};
+use crate::content::{Bytes, FileContent};
 use crate::platter::{Platter, UNLIMITED_BYTES};
 
-/// This folder is always there, and so is the one that a bare name lies in.
+/// This folder always exists, and so does the folder of a bare name.
 pub const ROOT: &str = "data";
 
 /// Cheap to clone: all clones are one disk.
@@ -62,13 +62,13 @@ impl LossyFiles {
         (platter.dies_at, platter.has_power) = (None, true);
     }
 
-    /// Power is lost, and comes back.
+    /// Loses power and restores it.
     pub fn lose_power(&self) {
         self.platter().lose_power();
     }
 
-    /// The same, and at most these bytes survive of what was appended to each file since it was synced. Names that were not
-    /// synced survive where their number is even.
+    /// Loses power and restores it. At most this many bytes survive of each file's unsynced appends. Unsynced names
+    /// survive if their number is even.
     pub fn lose_power_but(&self, kept_bytes: usize) {
         let keeps_names = kept_bytes.is_multiple_of(2);
         self.platter().restart(kept_bytes, keeps_names);
@@ -125,7 +125,7 @@ impl LossyFiles {
 
     /// A start has taken what it found for what was written.
     pub fn believe(&self) {
-        self.platter().contents().for_each(Content::believe);
+        self.platter().contents().for_each(FileContent::believe);
     }
 
     fn on(platter: Platter) -> Self {

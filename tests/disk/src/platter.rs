@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use reweave_files::Entry;
 
 use crate::chance::Chance;
-use crate::content::{Change, Content};
+use crate::content::{Change, FileContent};
 use crate::files::ROOT;
 
 /// Bytes of a disk that is not filled up.
@@ -21,9 +21,9 @@ type Naming = Vec<(PathBuf, Option<u64>)>;
 pub(crate) struct Platter {
     /// None where a test goes through all cases itself.
     pub(crate) chance: Option<Chance>,
-    files: BTreeMap<u64, Content>,
+    files: BTreeMap<u64, FileContent>,
     last_file: u64,
-    /// Folders have contents, too, which are empty.
+    /// Folders have an empty content, too.
     names: BTreeMap<PathBuf, u64>,
     synced_names: BTreeMap<PathBuf, u64>,
     unsynced_names: Vec<Naming>,
@@ -59,12 +59,12 @@ impl Platter {
         }
     }
 
-    pub(crate) fn named(&self, path: &Path) -> Option<&Content> {
+    pub(crate) fn named(&self, path: &Path) -> Option<&FileContent> {
         self.files.get(self.names.get(path)?)
     }
 
     pub(crate) fn used(&self) -> u64 {
-        self.files.values().map(Content::allocated).sum()
+        self.files.values().map(FileContent::allocated).sum()
     }
 
     pub(crate) fn free(&self) -> u64 {
@@ -91,12 +91,12 @@ impl Platter {
         }
     }
 
-    pub(crate) fn file(&mut self, number: u64) -> io::Result<&mut Content> {
+    pub(crate) fn file(&mut self, number: u64) -> io::Result<&mut FileContent> {
         let file = self.files.get_mut(&number);
         file.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    pub(crate) fn contents(&mut self) -> impl Iterator<Item = &mut Content> {
+    pub(crate) fn contents(&mut self) -> impl Iterator<Item = &mut FileContent> {
         self.files.values_mut()
     }
 
@@ -144,12 +144,12 @@ impl Platter {
     pub(crate) fn make(&mut self, path: &Path) -> io::Result<u64> {
         self.expect_folder_of(path)?;
         self.begin()?;
-        let number = self.add(path, Content::default());
+        let number = self.add(path, FileContent::default());
         self.expect_power()?;
         Ok(number)
     }
 
-    fn add(&mut self, path: &Path, content: Content) -> u64 {
+    fn add(&mut self, path: &Path, content: FileContent) -> u64 {
         self.last_file += 1;
         let number = self.last_file;
         self.files.insert(number, content);
@@ -197,7 +197,7 @@ impl Platter {
         let above: Vec<_> = folder.ancestors().filter(|it| !is_root(it)).collect();
         for path in above.into_iter().rev() {
             if !self.names.contains_key(path) {
-                self.add(path, Content::folder());
+                self.add(path, FileContent::folder());
             }
         }
         self.expect_power()
@@ -359,7 +359,7 @@ impl Platter {
         (self.dies_at, self.has_power, self.misdirects) = (None, true, false);
     }
 
-    /// What lies in folders that are gone is gone with them.
+    /// Removes the content of removed folders.
     fn drop_orphans(&mut self) {
         let mut kept: BTreeMap<PathBuf, u64> = BTreeMap::new();
         // A folder comes before what lies in it.

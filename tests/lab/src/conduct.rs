@@ -17,7 +17,7 @@ use crate::signals::Interrupt;
 use crate::source::Source;
 use crate::tools::Tools;
 
-/// As often as ranks tell what has arrived.
+/// The interval at which ranks report what has arrived.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Asking every kernel on the way costs a few programs.
 const PATH_QUERY_INTERVAL: Duration = Duration::from_secs(1);
@@ -133,7 +133,7 @@ impl Conductor<'_> {
         let routed: Vec<_> = tally.flows().iter().map(|flow| flow.routed).collect();
         self.paths = match walk::paths(self.nodes, &routed) {
             Ok(paths) => paths.iter().map(|path| tally.names(path)).collect(),
-            // A node that has no route for a flow is trouble for the flow, and the job tells of that.
+            // A node without a route for a flow is a fault of the flow, which the job reports.
             Err(LabError::ToolRefused { .. } | LabError::NoPath { .. }) => {
                 vec![Vec::new(); routed.len()]
             }

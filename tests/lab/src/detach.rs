@@ -40,7 +40,7 @@ pub(crate) fn detach() -> Result<Side, LabError> {
 }
 
 impl Background {
-    /// Lets go of terminal and pipes, and tells the command in front that all went well.
+    /// Lets go of terminal and pipes, and reports success to the command in front.
     pub(crate) fn let_front_go(&self) {
         silence();
         // It may have been killed meanwhile; the lab was asked for all the same.

@@ -93,7 +93,7 @@ impl Launch {
         begun();
         match first.supervise()? {
             Ending::Exited(code) if code < 128 => Ok(code),
-            // A code from 128 tells of a signal that ended the keeper.
+            // An exit code of 128 or more means that a signal ended the keeper.
             Ending::Exited(_) | Ending::Killed => Err(LabError::Killed {
                 name: self.name.clone(),
             }),

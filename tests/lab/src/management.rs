@@ -122,7 +122,7 @@ fn port(node: NodeId) -> String {
     format!("m{}", node.index())
 }
 
-/// 06 tells them from those of the fabric's links.
+/// 06 distinguishes them from the addresses of the fabric's links.
 fn mac(node: NodeId, end: u8) -> String {
     let [a, b, c, d] = (node.index() as u32).to_be_bytes();
     format!("06:{a:02x}:{b:02x}:{c:02x}:{d:02x}:{end:02x}")

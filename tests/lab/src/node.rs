@@ -56,7 +56,7 @@ impl NodeDoor {
         Self::open(name)
     }
 
-    /// Tells the node's kernel. To be called inside it.
+    /// Configures the node's kernel. To be called inside the node's namespace.
     pub(crate) fn set(&self, setting: &Sysctl) -> Result<(), LabError> {
         set(&self.name, setting)
     }

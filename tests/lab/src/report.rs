@@ -62,7 +62,7 @@ pub(crate) struct Broken {
     pub(crate) why: String,
 }
 
-/// One flow as its two ends saw it. What an end could not tell is absent.
+/// One flow as its two ends saw it. What an end could not measure is absent.
 #[derive(Debug, Serialize)]
 pub(crate) struct FlowOutcome {
     pub(crate) from: String,
@@ -180,18 +180,18 @@ impl JobReport {
         self.iterations == self.iterations_wanted
     }
 
-    /// The sum of a counter over all flows; absent when one of them could not tell.
+    /// The sum of a counter over all flows; absent when one of them did not measure it.
     pub(crate) fn total(&self, count: impl Fn(&FlowOutcome) -> Option<u64>) -> Option<u64> {
         self.flows.iter().map(count).sum()
     }
 
-    /// Absent when a flow could not tell: it may be the one.
+    /// Absent when a flow did not measure it, because it may be the one.
     pub(crate) fn longest_stall_ms(&self) -> Option<f64> {
         let stalls = self.all(|flow| flow.longest_stall_ms)?;
         Some(stalls.into_iter().fold(0.0, f64::max))
     }
 
-    /// Absent when a flow could not tell.
+    /// Absent when a flow did not measure it.
     pub(crate) fn slowest_flow_mbps(&self) -> Option<f64> {
         let rates = self.all(|flow| flow.rate_mbps)?;
         rates.into_iter().reduce(f64::min)

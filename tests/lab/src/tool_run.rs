@@ -24,7 +24,7 @@ pub(crate) fn run_script(
     let mut input = child.stdin.take();
     let output = thread::scope(|scope| {
         scope.spawn(move || {
-            // A tool that refuses a line reads no further; its exit status tells.
+            // A tool that refuses a line reads no further. Its exit status shows the failure.
             let _ = input
                 .as_mut()
                 .map(|input| input.write_all(script.as_bytes()));

@@ -232,7 +232,7 @@ fn stays_dark() {
     ring.are_dark([("h0", "fab1"), ("h2", "fab0")]);
     ring.connect(2, 5);
     assert!(ring.circuits().contains(&(2, 5)));
-    // Those that come after it have light long before the next look.
+    // The circuits that come after it have light long before the next poll.
     let healed = ring.curl(&[
         "-X",
         "PUT",
@@ -268,7 +268,7 @@ fn flap() {
     ring.wait_for_light("h0", "fab1", true);
 }
 
-/// What its light loses, and whether any is seen, as the switch tells of one of its circuits.
+/// What its light loses, and whether any is seen, as the switch reports it for one of its circuits.
 fn seen(ring: &Ring, ingress: u16, egress: u16) -> String {
     let said = ring.curl(&["http://ocs0.mgmt/lab/light"]).expect_code(0);
     let begins = format!("{{\"ingress\":{ingress},\"egress\":{egress},");

@@ -82,7 +82,7 @@ fn delivers(order: &Order) {
             assert_eq!(end["corrupted"], 0, "{what} {end}");
         }
         let [sender, receiver] = ends(flow, &reports);
-        // A loopback may be faster than the receiver, who then cannot tell how fast it is.
+        // A loopback may be faster than the receiver, which then cannot measure the rate.
         assert_ne!(receiver["rate_bits_per_s"], 0, "{what} {receiver}");
         assert_eq!(sender["rate_bits_per_s"], Value::Null, "{what} {sender}");
         assert!(sender["retransmits"].is_u64(), "{what} {sender}");
@@ -159,8 +159,8 @@ fn all_report_when_they_are_stopped() {
 #[test]
 fn rank_exits_cleanly_without_lab() {
     for transport in TRANSPORTS {
-        let told = Job::told(&endless(transport));
-        assert!(told.leave().iter().all(ExitStatus::success));
+        let job = Job::instructed(&endless(transport));
+        assert!(job.leave().iter().all(ExitStatus::success));
         let mut running = Job::connected(&endless(transport));
         running.tell("start");
         running.wait_for(0, "iteration");
@@ -172,37 +172,40 @@ fn rank_exits_cleanly_without_lab() {
 fn invalid_assignment_is_one_error() {
     let sound = || first_assignment(&endless(Transport::Tcp));
     let changed = |change: fn(&mut Value)| {
-        let mut told = sound();
-        change(&mut told);
-        told
+        let mut report = sound();
+        change(&mut report);
+        report
     };
     let cases = [
         (json!("start"), "struct Assignment"),
         (
-            changed(|told| told["colour"] = json!("red")),
+            changed(|report| report["colour"] = json!("red")),
             "unknown field `colour`",
         ),
         (
-            changed(|told| told["transport"] = json!("pigeon")),
+            changed(|report| report["transport"] = json!("pigeon")),
             "pigeon",
         ),
-        (changed(|told| told["iterations"] = json!(-1)), "-1"),
+        (changed(|report| report["iterations"] = json!(-1)), "-1"),
         (
-            changed(|told| told["flows"] = json!([])),
+            changed(|report| report["flows"] = json!([])),
             "no flow to rank 1",
         ),
         (
-            changed(|told| told["rank"] = json!(9)),
+            changed(|report| report["rank"] = json!(9)),
             "flow 0 neither begins nor ends at rank 9",
         ),
         (
-            changed(|told| told["flows"][1] = told["flows"][0].clone()),
+            changed(|report| report["flows"][1] = report["flows"][0].clone()),
             "twice",
         ),
-        (changed(|told| told["flows"][1]["nth"] = json!(5)), "nth"),
+        (
+            changed(|report| report["flows"][1]["nth"] = json!(5)),
+            "nth",
+        ),
     ];
-    for (told, says) in cases {
-        let (code, said) = refusal(&told);
+    for (report, says) in cases {
+        let (code, said) = refusal(&report);
         assert_eq!(code, Some(2), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(
@@ -214,8 +217,8 @@ fn invalid_assignment_is_one_error() {
 
 #[test]
 fn address_in_use_is_named() {
-    let told = first_assignment(&endless(Transport::Tcp));
-    let incoming = &told["flows"]
+    let report = first_assignment(&endless(Transport::Tcp));
+    let incoming = &report["flows"]
         .as_array()
         .unwrap()
         .iter()
@@ -223,7 +226,7 @@ fn address_in_use_is_named() {
         .unwrap();
     let place = incoming["destination"].as_str().unwrap();
     let _taken = std::net::TcpListener::bind(place).unwrap();
-    let (code, said) = refusal(&told);
+    let (code, said) = refusal(&report);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(place), "{said}");
 }

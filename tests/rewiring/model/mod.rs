@@ -87,12 +87,12 @@ impl Model for RewiringModel {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("no law is broken", |_, scene: &Scene| scene.is_lawful()),
-            Property::always("every run can end", |course: &Self, scene| {
-                course.ends_from(scene)
+            Property::always("every run can end", |model: &Self, scene| {
+                model.ends_from(scene)
             }),
             Property::sometimes("it is applied", |_, scene: &Scene| scene.is_kept()),
-            Property::sometimes("a node goes back", |course: &Self, scene: &Scene| {
-                course.budget.mishaps == 0 || scene.went_back()
+            Property::sometimes("a node goes back", |model: &Self, scene: &Scene| {
+                model.budget.mishaps == 0 || scene.went_back()
             }),
         ]
     }

@@ -60,7 +60,7 @@ pub(super) struct Scene {
 
 #[derive(Debug, Clone, Serialize)]
 enum Letter {
-    Told(Order),
+    Instructed(Order),
     Says(Report),
 }
 
@@ -85,7 +85,7 @@ pub(super) enum Crash {
     /// Of the coordinator, over what it writes down next.
     Coordinator { is_durable: bool },
     /// Of a receiver of instructions, before this step.
-    Told { step: usize },
+    Instructed { step: usize },
 }
 
 impl Scene {
@@ -185,7 +185,7 @@ impl Scene {
         for index in self.deliverable() {
             acts.push(Act::Deliver(index, None));
             let crashes = match self.mail[index] {
-                Letter::Told(_) => self.crashes_over(index),
+                Letter::Instructed(_) => self.crashes_over(index),
                 _ => self.coordinator_crashes().collect(),
             };
             acts.extend(crashes.into_iter().map(|it| Act::Deliver(index, Some(it))));
@@ -203,7 +203,7 @@ impl Scene {
 
     /// Instructions are followed in any order; answers are heard at once, unless they are late.
     fn deliverable(&self) -> std::ops::Range<usize> {
-        let is_answer = |letter: &Letter| !matches!(letter, Letter::Told(_));
+        let is_answer = |letter: &Letter| !matches!(letter, Letter::Instructed(_));
         match self.mail.iter().position(is_answer) {
             Some(first) => first..first + 1,
             None => 0..self.mail.len(),
@@ -222,7 +222,7 @@ impl Scene {
             return Vec::new();
         }
         let mut undisturbed = self.clone();
-        let Letter::Told(order) = undisturbed.mail.remove(index) else {
+        let Letter::Instructed(order) = undisturbed.mail.remove(index) else {
             return Vec::new();
         };
         let guest = order.guest();
@@ -232,7 +232,7 @@ impl Scene {
         let points = BTreeSet::from([0, 1, last / 2, last.saturating_sub(2), last]);
         points
             .into_iter()
-            .map(|step| Crash::Told { step })
+            .map(|step| Crash::Instructed { step })
             .collect()
     }
 
@@ -279,7 +279,7 @@ impl Scene {
                 self.cluster.coordinator.will_die(death);
                 self.left.crashes -= 1;
             }
-            Some(Crash::Told { step }) => {
+            Some(Crash::Instructed { step }) => {
                 for guest in self.cluster.guests() {
                     self.cluster.life(guest).left = Some(step);
                 }
@@ -331,7 +331,7 @@ impl Scene {
 
     fn deliver(&mut self, letter: Letter) {
         let report = match letter {
-            Letter::Told(order) => return self.tell(order),
+            Letter::Instructed(order) => return self.tell(order),
             Letter::Says(report) => report,
         };
         let session = self.sessions.get(&report.guest()).copied();
@@ -375,14 +375,16 @@ impl Scene {
                     node,
                     instruction: it @ (Instruction::Install(_) | Instruction::Unconfirmed(_)),
                     ..
-                } => self.mail.push(Letter::Told(Order::Instruct(node, it))),
+                } => self
+                    .mail
+                    .push(Letter::Instructed(Order::Instruct(node, it))),
                 Output::Switch {
                     optical,
                     switchover,
                     ..
                 } => {
                     let order = Order::Switch(optical, switchover);
-                    self.mail.push(Letter::Told(order));
+                    self.mail.push(Letter::Instructed(order));
                 }
                 Output::Died => self.succeed(),
                 Output::Send { .. } | Output::Reply { .. } | Output::Ended { .. } => {}
@@ -394,8 +396,10 @@ impl Scene {
     /// it.
     fn succeed(&mut self) {
         self.cluster.coordinator.start();
-        let told = std::mem::take(&mut self.mail);
-        let orders = told.into_iter().filter(|it| matches!(it, Letter::Told(_)));
+        let letters = std::mem::take(&mut self.mail);
+        let orders = letters
+            .into_iter()
+            .filter(|it| matches!(it, Letter::Instructed(_)));
         self.late.extend(orders);
         for (guest, session) in self.sessions.clone() {
             let outputs = self.cluster.coordinator.seat(self.now, guest, session);

@@ -39,7 +39,7 @@ fn next(scene: &Scene, trouble: f64, chance: &mut Chance) -> Option<Scene> {
 
 /// Through this many acts, and then undisturbed to its end.
 fn walk(seed: u64) -> Tally {
-    let (course, mut chance) = (
+    let (model, mut chance) = (
         RewiringModel::within(&FOUR_HOSTS, TWO_FAULTS_EACH),
         Chance::of(seed),
     );
@@ -54,7 +54,7 @@ fn walk(seed: u64) -> Tally {
         acts += 1;
         assert!(scene.is_lawful(), "a law is broken by act {acts}");
     }
-    assert!(course.ends_from(&scene), "it never ends");
+    assert!(model.ends_from(&scene), "it never ends");
     Tally {
         events: acts,
         all_went_wrong: u64::from(scene.is_spent()),

@@ -29,7 +29,7 @@ pub enum Step<T, S> {
 
 #[derive(Debug, Clone, Default)]
 pub struct Life {
-    /// Tells timers of this process from those of earlier ones.
+    /// Distinguishes timers of this process from timers of earlier ones.
     pub number: u64,
     /// It dies before this many further steps.
     pub left: Option<usize>,
@@ -87,10 +87,10 @@ impl fmt::Display for Order {
                 }
                 None => write!(f, "{instruction:?}"),
             },
-            Self::Switch(_, told) => write!(
+            Self::Switch(_, report) => write!(
                 f,
                 "generation {} under token {}: {} shall be {}",
-                told.generation, told.token, told.expected, told.desired
+                report.generation, report.token, report.expected, report.desired
             ),
         }
     }

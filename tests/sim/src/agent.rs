@@ -293,8 +293,8 @@ impl Agent {
         let shell = &mut process.shell;
         match shell.follow(effect, kernel, &mut self.disk, self.disk_is_full) {
             Step::Acts(holding) => {
-                let told = install.filter(|install| holding.is_same_as(&install.holding));
-                if let Some(install) = told {
+                let instruction = install.filter(|install| holding.is_same_as(&install.holding));
+                if let Some(install) = instruction {
                     laws.acts(self.node, install, &self.disk);
                 }
                 None

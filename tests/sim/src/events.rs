@@ -52,7 +52,7 @@ pub enum Event {
         answer: TraceAnswer,
     },
     /// Without a session it is from a former leader.
-    Told {
+    Instructed {
         node: NodeId,
         session: Option<SessionId>,
         instruction: Instruction,
@@ -87,15 +87,15 @@ impl<L: Leaders> World<L> {
                 self.carry_all_out(outputs);
             }
             Event::Report { node, life } => self.report(node, life),
-            Event::News { node, life } => self.tell_news(node, life),
+            Event::News { node, life } => self.send_news(node, life),
             Event::Probe { node, life } => self.probe(node, life),
             Event::Answer { node, life, answer } => self.hear_answer(node, life, &answer),
-            Event::Told {
+            Event::Instructed {
                 node,
                 session: Some(session),
                 instruction,
             } => self.instruct(node, session, instruction),
-            Event::Told {
+            Event::Instructed {
                 node, instruction, ..
             } => {
                 self.note(format!("{} hears an old instruction", self.name(node)));

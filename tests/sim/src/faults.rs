@@ -38,7 +38,7 @@ pub enum Fault {
         switch: NodeId,
     },
     JobStarts(Box<Job>),
-    /// One of those that run.
+    /// One of the running processes.
     JobStops {
         which: usize,
     },

@@ -30,7 +30,7 @@ pub enum Breach {
     },
     ActedOnOlder {
         switch: NodeId,
-        told: (Generation, Token),
+        instructed: (Generation, Token),
         acted: (Generation, Token),
     },
     /// A crash just then would have let the switch forget what it has promised.
@@ -145,10 +145,10 @@ impl Laws {
                 .push(Breach::ActedUnnoted { switch, generation });
         }
         let acted = (install.generation, install.token);
-        if let Some(told) = self.acted.later_than(switch, acted) {
+        if let Some(instructed) = self.acted.later_than(switch, acted) {
             self.breaches.push(Breach::ActedOnOlder {
                 switch,
-                told,
+                instructed,
                 acted,
             });
         }
@@ -275,12 +275,12 @@ impl fmt::Display for Breach {
             Self::BlackHole { flow, at } => write!(f, "{flow} is lost at node {at}"),
             Self::ActedOnOlder {
                 switch,
-                told,
+                instructed,
                 acted,
             } => write!(
                 f,
                 "switch {switch} acted on generation {} with token {} after {} with {}",
-                acted.0, acted.1.0, told.0, told.1.0
+                acted.0, acted.1.0, instructed.0, instructed.1.0
             ),
             Self::ActedUnnoted { switch, generation } => {
                 write!(

@@ -61,12 +61,12 @@ impl<L: Leaders> World<L> {
                 let installs = instruction.install().is_some();
                 for (at, session) in self.wire.orders(now, to, installs) {
                     let instruction = instruction.clone();
-                    let told = Event::Told {
+                    let event = Event::Instructed {
                         node,
                         session,
                         instruction,
                     };
-                    self.schedule.at(at, told);
+                    self.schedule.at(at, event);
                 }
             }
         }

@@ -101,7 +101,7 @@ pub struct World<L = Coordinator> {
     scenario: Scenario,
     delays: SimulatedDelays,
     chance: Chance,
-    /// Tells the last wake of traffic from outdated ones.
+    /// Distinguishes the last wake of traffic from outdated ones.
     turn: u64,
     /// When each agent next has to be called to probe.
     probes_due: BTreeMap<NodeId, Moment>,
@@ -124,7 +124,7 @@ impl World {
         )
     }
 
-    /// Asks the coordinator, who answers at once if it is there.
+    /// Asks the coordinator, which answers at once if it runs.
     pub fn ask(&mut self, request: Request) -> Option<Response> {
         let now = self.now();
         let (answer, outputs) = self.coordinator.ask(now, request);

@@ -90,7 +90,7 @@ pub fn sum_of<T: AddAssign + Debug + Default + Send>(
     sum
 }
 
-/// Lives all of them, and hands what was seen in each to `add`. Those that break a law are named in the end.
+/// Lives all of them, and hands what was seen in each to `add`. Lives that break a law are named in the end.
 pub fn play_all<T>(seeds: &[u64], live: impl Fn(u64) -> T + Sync, add: impl FnMut(T) + Send) {
     let (began, next) = (Instant::now(), AtomicUsize::new(0));
     let (add, broken) = (Mutex::new(add), Mutex::new(Vec::new()));

@@ -77,7 +77,7 @@ impl<L: Leaders> World<L> {
         let outputs = self.coordinator.seat(now, Guest::Agent(node), session);
         self.carry_all_out(outputs);
         // A new agent there knows nothing yet.
-        self.tell_all(node);
+        self.send_all(node);
     }
 
     pub(super) fn lose(&mut self, node: NodeId, session: SessionId) {
@@ -98,11 +98,11 @@ impl<L: Leaders> World<L> {
         if self.agent(node).life() == life {
             let next = self.delays.reports;
             self.schedule.after(next, Event::Report { node, life });
-            self.tell_all(node);
+            self.send_all(node);
         }
     }
 
-    pub(super) fn tell_all(&mut self, node: NodeId) {
+    pub(super) fn send_all(&mut self, node: NodeId) {
         let now = self.now();
         self.network.advance(now);
         let agent = self.agents.get_mut(&node).expect("every node has an agent");
@@ -139,7 +139,7 @@ impl<L: Leaders> World<L> {
         }
     }
 
-    pub(super) fn tell_news(&mut self, node: NodeId, life: u64) {
+    pub(super) fn send_news(&mut self, node: NodeId, life: u64) {
         let now = self.now();
         let agent = self.agent(node);
         if agent.life() == life {
@@ -202,8 +202,8 @@ impl<L: Leaders> World<L> {
                 self.agent(node).watch(now, &watch);
                 self.plan_probes(node);
             }
-            told @ (Instruction::Install(_) | Instruction::Unconfirmed(_)) => {
-                self.install(node, &told);
+            report @ (Instruction::Install(_) | Instruction::Unconfirmed(_)) => {
+                self.install(node, &report);
             }
             // Reports come often enough.
             Instruction::Closely(_) => {}

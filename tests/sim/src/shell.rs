@@ -68,7 +68,7 @@ impl<Op> Shell<Op> {
     }
 
     /// No change is left to be made.
-    pub fn holds_as_told(&self) -> bool {
+    pub fn holds_instruction(&self) -> bool {
         self.ops.is_empty()
     }
 

@@ -19,19 +19,19 @@ pub enum Origin {
 pub enum Meaning {
     Signal {
         signal: Signal,
-        /// The last value it can have: there it stays.
+        /// The largest value of its field, at which it stays.
         most: Option<u64>,
     },
     Whole(Whole),
 }
 
-/// What signals are a part of.
+/// The total that a signal is a share of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Whole {
     ReceivedPackets,
     SentPackets,
     ReceivedBits,
-    /// Over RDMA.
+    /// Packets over RDMA.
     PortReceivedPackets,
 }
 
@@ -59,13 +59,13 @@ impl Whole {
         })
     }
 
-    /// Whether it counts those in trouble too; the others count what went well.
+    /// Whether the total includes the packets in trouble.
     pub(super) fn has_parts(self) -> bool {
         matches!(self, Self::ReceivedBits | Self::PortReceivedPackets)
     }
 }
 
-/// What a counter of that name counts, if it matters.
+/// The meaning of a counter of that name, if it matters.
 pub fn meaning(origin: Origin, name: &str) -> Option<Meaning> {
     match origin {
         Origin::Driver => driver(name).or_else(|| by_priority(name).map(Meaning::from)),
@@ -75,7 +75,7 @@ pub fn meaning(origin: Origin, name: &str) -> Option<Meaning> {
     }
 }
 
-/// As mlx5, bnxt_en and ice call them.
+/// Names in mlx5, bnxt_en and ice.
 fn driver(name: &str) -> Option<Meaning> {
     let signal = match name {
         "rx_crc_errors_phy" | "rx_fcs_err_frames" | "rx_crc_errors.nic" => Signal::FrameErrors,
@@ -95,7 +95,7 @@ fn driver(name: &str) -> Option<Meaning> {
     Some(signal.into())
 }
 
-/// `rx_prio3_pause`, `rx_prio3_pause_duration`; of other drivers `rx_pfc_ena_frames_pri3` and
+/// `rx_prio3_pause`, `rx_prio3_pause_duration`; in other drivers `rx_pfc_ena_frames_pri3` and
 /// `rx_priority_3_xoff.nic`.
 fn by_priority(name: &str) -> Option<Signal> {
     let between = |before: &str, after: &str| -> Option<u8> {
@@ -125,7 +125,7 @@ fn statistics(name: &str) -> Option<Meaning> {
     Some(signal.into())
 }
 
-/// The counters of InfiniBand's performance management stop at the end of their fields.
+/// Counters of InfiniBand performance management stop at the end of their fields.
 fn port(name: &str) -> Option<Meaning> {
     let (signal, bits) = match name {
         "symbol_error" => (Signal::SymbolErrors, 16),
@@ -141,7 +141,7 @@ fn port(name: &str) -> Option<Meaning> {
     Some(Meaning::Signal { signal, most })
 }
 
-/// As mlx5 and Soft-RoCE call them.
+/// Names in mlx5 and Soft-RoCE.
 fn port_hardware(name: &str) -> Option<Signal> {
     Some(match name {
         "out_of_sequence" | "out_of_seq_request" => Signal::OutOfSequence,

@@ -14,14 +14,14 @@ use reweave_common::moment::Moment;
 use crate::counter_delta::CounterState;
 pub use meaning::{Meaning, Origin, Whole, meaning};
 
-/// All counters of one place. Of several with the same meaning the first counts.
+/// All counters of one interface, port or host. Of several with the same meaning, the first counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
     pub place: CounterSource,
     pub counts: Vec<(Meaning, u64)>,
 }
 
-/// Follows the counters of all places.
+/// Tracks all counters.
 #[derive(Debug, Default)]
 pub struct HealthBook {
     last: BTreeMap<CounterSource, Last>,
@@ -34,12 +34,12 @@ struct Last {
     wholes: BTreeMap<Whole, CounterState>,
 }
 
-/// How each signal's counter stands, and where it stops to count.
+/// The value of each signal's counter, and the largest value of its field.
 type Signals = BTreeMap<Signal, (u64, Option<u64>)>;
 
 impl HealthBook {
-    /// `places` are all there are now; one that vanished and came back begins again. Of counters
-    /// that never counted anything nothing is said.
+    /// `places` are all that exist now; one that vanished and returned starts again. Counters that never counted
+    /// anything are not reported.
     pub fn handle_counts(&mut self, now: Moment, places: &[Counts]) -> Vec<Health> {
         self.last
             .retain(|place, _| places.iter().any(|it| it.place == *place));
@@ -53,7 +53,7 @@ impl HealthBook {
         let next = Last::after(last, now, &signals, &wholes);
         let reading = |(&signal, &(total, most)): (&Signal, &(u64, Option<u64>))| {
             let standing = next.signals.get(&signal);
-            // What stops at its end never goes over it.
+            // A counter that stops at the end of its field has no certain growth there.
             let is_sure = |grown: &u64| most.is_none_or(|most| total < most && *grown <= total);
             let grown = standing.and_then(|it| it.grown).filter(is_sure);
             SignalReading {
@@ -118,7 +118,7 @@ fn sorted(counts: &Counts) -> (Signals, BTreeMap<Whole, u64>) {
     (signals, wholes)
 }
 
-/// How many packets or bits there were meanwhile, those in trouble among them.
+/// The total meanwhile, including the part in trouble.
 fn whole_of(
     signal: Signal,
     part: Option<u64>,

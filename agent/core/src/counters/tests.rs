@@ -5,7 +5,7 @@ use reweave_common::time_span::TimeSpan;
 use super::texts::named_numbers;
 use super::*;
 
-/// All that points at a fault, by the names of drivers and kernels.
+/// All signals of faults, by the names in drivers and kernels.
 const COUNTER_NAMES: [(Origin, &str, Signal); 24] = [
     (Origin::Driver, "rx_crc_errors_phy", Signal::FrameErrors),
     (Origin::Statistics, "rx_crc_errors", Signal::FrameErrors),
@@ -77,7 +77,7 @@ const COUNTER_NAMES: [(Origin, &str, Signal); 24] = [
     ),
 ];
 
-/// As `ethtool -S` prints it.
+/// The output format of `ethtool -S`.
 fn driver(text: &str) -> Vec<(Meaning, u64)> {
     counts(Origin::Driver, text)
 }
@@ -100,7 +100,7 @@ fn at(second: u64) -> Moment {
     Moment::from_micros(second * 1_000_000)
 }
 
-/// What a book says of a place that was read twice, a second apart.
+/// The readings after counters were read twice, a second apart.
 fn second_reading(first: Vec<(Meaning, u64)>, second: Vec<(Meaning, u64)>) -> Vec<SignalReading> {
     let mut book = HealthBook::default();
     book.handle_counts(at(0), &[eth0(first)]);

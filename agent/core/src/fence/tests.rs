@@ -1,4 +1,4 @@
-//! The fence against a disk and a kernel that fail and crash where a test says.
+//! The fence with a simulated disk and kernel that fail and crash where a test says.
 
 use std::net::Ipv4Addr;
 
@@ -22,19 +22,19 @@ fn pins(rules: &[PinRule]) -> ForwardingState {
     ForwardingState::of_pins(rules.to_vec())
 }
 
-/// A switch: its disk and its kernel survive what its agent does not.
+/// A switch: its disk and kernel survive a crash of its agent.
 #[derive(Default)]
 struct Switch {
     disk: Record,
     kernel: Vec<PinRule>,
     disk_full: bool,
-    /// A rule the kernel does not take.
+    /// A rule that the kernel refuses.
     refused: Option<PinRule>,
     acks: Vec<Ack>,
 }
 
 impl Switch {
-    /// Carries out effects until none is left, or until `most` were.
+    /// Executes effects until none is left, or `most` were executed.
     fn carry_out(&mut self, fence: &mut Fence, most: usize) {
         for _ in 0..most {
             let Some(effect) = fence.poll_effect() else {
@@ -57,7 +57,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Rule by rule, so that a refusal leaves it in between.
+    /// Applies rule by rule, so that a refusal leaves a partial state.
     fn apply(&mut self, rules: &[PinRule]) -> Result<(), String> {
         let noted = self.disk.promised.as_ref();
         let promised = noted.is_some_and(|install| install.holding.rules == rules);
@@ -79,13 +79,13 @@ impl Switch {
         Ok(())
     }
 
-    fn told(&mut self, fence: &mut Fence, install: Install) -> Ack {
+    fn instruct(&mut self, fence: &mut Fence, install: Install) -> Ack {
         fence.handle_install(install);
         self.carry_out(fence, usize::MAX);
         self.acks.pop().expect("each instruction is answered")
     }
 
-    /// A new agent on the same machine: it makes the kernel hold what is in force, then serves.
+    /// A new agent on the same machine: it restores the state in force, then serves.
     fn restart(&mut self) -> Fence {
         let text = serde_json::to_string(&self.disk).expect("a record is JSON");
         let record: Record = serde_json::from_str(&text).expect("and is read again");
@@ -130,13 +130,13 @@ fn unconfirmed(generation: u64, token: u64, rules: &[PinRule]) -> Unconfirmed {
 }
 
 impl Switch {
-    fn told_unconfirmed(&mut self, fence: &mut Fence, unconfirmed: Unconfirmed) -> Ack {
+    fn instruct_unconfirmed(&mut self, fence: &mut Fence, unconfirmed: Unconfirmed) -> Ack {
         fence.handle_unconfirmed(unconfirmed);
         self.carry_out(fence, usize::MAX);
         self.acks.pop().expect("each instruction is answered")
     }
 
-    /// Looks at the time twice a second, from then on.
+    /// Calls `handle_time` twice a second from this moment on.
     fn waits(&mut self, fence: &mut Fence, from: Moment, span: Duration) -> Moment {
         let look = Duration::from_millis(500);
         let looks = (span.as_millis() / look.as_millis()) as u32;
@@ -152,11 +152,11 @@ const START_MOMENT: Moment = Moment::from_micros(1_000_000);
 const ALMOST_TIMED_OUT: Duration = Duration::from_millis(14_500);
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
-/// One that holds generation 1, and generation 2 unconfirmed.
+/// A switch with generation 1 confirmed and generation 2 unconfirmed.
 fn unsure_switch() -> (Switch, Fence) {
     let (mut switch, mut fence) = new_switch();
-    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
-    let ack = switch.told_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
+    switch.instruct(&mut fence, install(1, 1, &[rule(1, 0)]));
+    let ack = switch.instruct_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
     assert_eq!(ack.outcome, Ok(pins(&[rule(2, 0)])));
     (switch, fence)
 }
@@ -171,15 +171,15 @@ fn unconfirmed_install_is_rolled_back() {
     assert_eq!(switch.kernel, [rule(1, 0)]);
     assert_eq!(fence.in_force().generation, Generation(1));
     assert!(!fence.is_unconfirmed() && switch.acks.is_empty());
-    // Older instructions are refused all the same, and the same one is carried out once more.
+    // Older instructions are still refused, and the same one is applied again.
     let older = switch
-        .told(&mut fence, install(1, 1, &[rule(1, 0)]))
+        .instruct(&mut fence, install(1, 1, &[rule(1, 0)]))
         .outcome;
     assert!(
         matches!(older, Err(InstallRefusal::Older { .. })),
         "{older:?}"
     );
-    switch.told_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
+    switch.instruct_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
     assert_eq!(switch.kernel, [rule(2, 0)]);
 }
 
@@ -187,15 +187,15 @@ fn unconfirmed_install_is_rolled_back() {
 fn confirmed_install_stays() {
     let (mut switch, mut fence) = unsure_switch();
     let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
-    let ack = switch.told(&mut fence, install(2, 3, &[rule(2, 0)]));
+    let ack = switch.instruct(&mut fence, install(2, 3, &[rule(2, 0)]));
     assert_eq!(
         (ack.token, ack.outcome),
         (Token(3), Ok(pins(&[rule(2, 0)])))
     );
     switch.waits(&mut fence, now, 10 * CONFIRM_TIMEOUT);
     assert_eq!(switch.kernel, [rule(2, 0)]);
-    // What came before it may come late, and changes nothing.
-    let late = switch.told_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
+    // An earlier instruction may arrive late, and changes nothing.
+    let late = switch.instruct_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
     assert!(
         matches!(late.outcome, Err(InstallRefusal::Older { .. })),
         "{late:?}"
@@ -210,14 +210,14 @@ fn restart_rolls_back_unconfirmed_install() {
     assert_eq!(switch.kernel, [rule(1, 0)]);
     switch.carry_out(&mut fence, usize::MAX);
     assert_eq!(switch.disk.fallback, None);
-    // It may be confirmed all the same.
-    let ack = switch.told(&mut fence, install(2, 3, &[rule(2, 0)]));
+    // It may still be confirmed.
+    let ack = switch.instruct(&mut fence, install(2, 3, &[rule(2, 0)]));
     assert_eq!(ack.outcome, Ok(pins(&[rule(2, 0)])));
     switch.waits(&mut fence, START_MOMENT, 2 * CONFIRM_TIMEOUT);
     assert_eq!(switch.kernel, [rule(2, 0)]);
 }
 
-/// That a start took back what was not confirmed is noted first, and whether it is says nothing of what comes meanwhile.
+/// The rollback at a start is recorded first; its result says nothing about later instructions.
 #[test]
 fn install_waits_for_startup_note() {
     let (mut switch, _) = unsure_switch();
@@ -245,7 +245,7 @@ fn install_waits_for_startup_note() {
     assert_eq!(switch.kernel, [rule(3, 0)]);
 }
 
-/// Dies before each step of the way back.
+/// The agent dies before each step of the rollback.
 #[test]
 fn rollback_survives_crashes() {
     for steps in 0..4 {
@@ -273,7 +273,7 @@ fn stopped_time_does_not_count() {
 fn repeated_instructions_revert_to_confirmed() {
     let (mut switch, mut fence) = unsure_switch();
     let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
-    switch.told_unconfirmed(&mut fence, unconfirmed(3, 3, &[rule(2, 0), rule(3, 0)]));
+    switch.instruct_unconfirmed(&mut fence, unconfirmed(3, 3, &[rule(2, 0), rule(3, 0)]));
     let now = switch.waits(&mut fence, now, ALMOST_TIMED_OUT);
     assert_eq!(switch.kernel, [rule(2, 0), rule(3, 0)]);
     switch.waits(&mut fence, now, ONE_SECOND);
@@ -295,7 +295,7 @@ fn refused_install_leaves_timeout_running() {
     let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
     switch.refused = Some(rule(9, 0));
     let refused = switch
-        .told(&mut fence, install(3, 3, &[rule(9, 0)]))
+        .instruct(&mut fence, install(3, 3, &[rule(9, 0)]))
         .outcome;
     assert!(
         matches!(refused, Err(InstallRefusal::Kernel { .. })),
@@ -310,7 +310,7 @@ fn refused_install_leaves_timeout_running() {
 fn agent_rejects_older_generation_or_token() {
     let (mut switch, mut fence) = new_switch();
     let newest = install(5, 50, &[rule(1, 0)]);
-    assert!(switch.told(&mut fence, newest).outcome.is_ok());
+    assert!(switch.instruct(&mut fence, newest).outcome.is_ok());
     let older = Err(InstallRefusal::Older {
         held: Generation(5),
         token: Token(50),
@@ -320,25 +320,25 @@ fn agent_rejects_older_generation_or_token() {
         install(6, 49, &[]),
         install(4, 49, &[]),
     ] {
-        assert_eq!(switch.told(&mut fence, stale).outcome, older);
+        assert_eq!(switch.instruct(&mut fence, stale).outcome, older);
     }
     let mut restarted = switch.restart();
     let stale = install(4, 51, &[]);
-    assert_eq!(switch.told(&mut restarted, stale).outcome, older);
+    assert_eq!(switch.instruct(&mut restarted, stale).outcome, older);
     assert_eq!(switch.kernel, [rule(1, 0)]);
 }
 
 #[test]
 fn instruction_beyond_refusal_is_followed() {
     let (mut switch, mut fence) = new_switch();
-    switch.told(&mut fence, install(5, 50, &[rule(1, 0)]));
-    let refused = switch.told(&mut fence, install(1, 2, &[rule(2, 0)]));
+    switch.instruct(&mut fence, install(5, 50, &[rule(1, 0)]));
+    let refused = switch.instruct(&mut fence, install(1, 2, &[rule(2, 0)]));
     let Err(InstallRefusal::Older { held, token }) = refused.outcome else {
         panic!("{refused:?}")
     };
     let beyond = install(held.0 + 1, token.0 + 1, &[rule(2, 0)]);
     assert_eq!(
-        switch.told(&mut fence, beyond).outcome,
+        switch.instruct(&mut fence, beyond).outcome,
         Ok(pins(&[rule(2, 0)]))
     );
 }
@@ -346,7 +346,7 @@ fn instruction_beyond_refusal_is_followed() {
 #[test]
 fn pending_instruction_gets_no_earlier_ack() {
     let (mut switch, mut fence) = new_switch();
-    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    switch.instruct(&mut fence, install(1, 1, &[rule(1, 0)]));
     fence.handle_install(install(2, 2, &[rule(2, 0)]));
     fence.handle_install(install(2, 2, &[rule(2, 0)]));
     switch.carry_out(&mut fence, usize::MAX);
@@ -357,31 +357,31 @@ fn pending_instruction_gets_no_earlier_ack() {
 #[test]
 fn generation_has_one_content() {
     let (mut switch, mut fence) = new_switch();
-    switch.told(&mut fence, install(5, 50, &[rule(1, 0), rule(2, 0)]));
+    switch.instruct(&mut fence, install(5, 50, &[rule(1, 0), rule(2, 0)]));
     let other = Err(InstallRefusal::DifferentContent {
         held: Generation(5),
         token: Token(50),
     });
     for token in [50, 51] {
-        let ack = switch.told(&mut fence, install(5, token, &[rule(1, 1)]));
+        let ack = switch.instruct(&mut fence, install(5, token, &[rule(1, 1)]));
         assert_eq!(ack.outcome, other, "token {token}");
     }
-    let next = switch.told(&mut fence, install(6, 50, &[rule(1, 0), rule(2, 0)]));
+    let next = switch.instruct(&mut fence, install(6, 50, &[rule(1, 0), rule(2, 0)]));
     assert_eq!(next.outcome, other, "a token stands for one generation");
-    let same = switch.told(&mut fence, install(5, 51, &[rule(2, 0), rule(1, 0)]));
+    let same = switch.instruct(&mut fence, install(5, 51, &[rule(2, 0), rule(1, 0)]));
     assert!(same.outcome.is_ok(), "order is no content: {same:?}");
 }
 
 #[test]
 fn repeated_token_gets_same_ack() {
     let (mut switch, mut fence) = new_switch();
-    let first = switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    let first = switch.instruct(&mut fence, install(1, 1, &[rule(1, 0)]));
     fence.handle_install(install(1, 1, &[rule(1, 0)]));
     assert_eq!(fence.poll_effect(), Some(FenceEffect::Send(first)));
     assert_eq!(fence.poll_effect(), None);
 
     switch.refused = Some(rule(9, 0));
-    let refused = switch.told(&mut fence, install(2, 2, &[rule(9, 0)]));
+    let refused = switch.instruct(&mut fence, install(2, 2, &[rule(9, 0)]));
     assert!(matches!(
         refused.outcome,
         Err(InstallRefusal::Kernel { .. })
@@ -393,9 +393,9 @@ fn repeated_token_gets_same_ack() {
 #[test]
 fn kernel_refusal_is_undone() {
     let (mut switch, mut fence) = new_switch();
-    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    switch.instruct(&mut fence, install(1, 1, &[rule(1, 0)]));
     switch.refused = Some(rule(9, 0));
-    let ack = switch.told(&mut fence, install(2, 2, &[rule(1, 1), rule(9, 0)]));
+    let ack = switch.instruct(&mut fence, install(2, 2, &[rule(1, 1), rule(9, 0)]));
     let error = "no such interface".to_owned();
     assert_eq!(ack.outcome, Err(InstallRefusal::Kernel { error }));
     assert_eq!(switch.kernel, [rule(1, 0)]);
@@ -406,7 +406,7 @@ fn kernel_refusal_is_undone() {
         [rule(1, 0)],
         "nor does a restart bring it back"
     );
-    let ack = switch.told(&mut restarted, install(3, 3, &[rule(2, 0)]));
+    let ack = switch.instruct(&mut restarted, install(3, 3, &[rule(2, 0)]));
     assert_eq!(ack.outcome, Ok(pins(&[rule(2, 0)])));
 }
 
@@ -426,25 +426,28 @@ fn failed_restore_is_reported_separately() {
     );
 }
 
-/// What it refuses for good is fenced like what it follows, over a restart, too.
+/// A permanently refused instruction also fences older ones, even after a restart.
 #[test]
 fn host_without_pins_is_fenced() {
     let mut switch = Switch::default();
     let mut fence = Fence::of_host(Record::default());
-    let refused = switch.told(&mut fence, install(5, 50, &[rule(1, 0)]));
+    let refused = switch.instruct(&mut fence, install(5, 50, &[rule(1, 0)]));
     assert_eq!(refused.outcome, Err(InstallRefusal::NotASwitch));
     let older = Err(InstallRefusal::Older {
         held: Generation(5),
         token: Token(50),
     });
-    assert_eq!(switch.told(&mut fence, install(4, 49, &[])).outcome, older);
+    assert_eq!(
+        switch.instruct(&mut fence, install(4, 49, &[])).outcome,
+        older
+    );
     let mut restarted = switch.restart();
     assert_eq!(
-        switch.told(&mut restarted, install(4, 49, &[])).outcome,
+        switch.instruct(&mut restarted, install(4, 49, &[])).outcome,
         older
     );
     assert_eq!(
-        switch.told(&mut fence, install(6, 51, &[])).outcome,
+        switch.instruct(&mut fence, install(6, 51, &[])).outcome,
         Ok(pins(&[]))
     );
 }
@@ -465,7 +468,7 @@ fn mismatched_kernel_readback_is_refused() {
     assert_eq!(ack.outcome, Err(InstallRefusal::Kernel { error }));
 }
 
-/// Like a kernel that says yes to a route and drops it.
+/// The kernel accepts a route and drops it.
 #[test]
 fn missing_route_is_refused() {
     let mut fence = Fence::new(Record::default());
@@ -501,14 +504,14 @@ fn missing_route_is_refused() {
 #[test]
 fn install_requires_durable_record() {
     let (mut switch, mut fence) = new_switch();
-    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    switch.instruct(&mut fence, install(1, 1, &[rule(1, 0)]));
     switch.disk_full = true;
-    let ack = switch.told(&mut fence, install(2, 2, &[rule(1, 1)]));
+    let ack = switch.instruct(&mut fence, install(2, 2, &[rule(1, 1)]));
     let error = "no space".to_owned();
     assert_eq!(ack.outcome, Err(InstallRefusal::NotDurable { error }));
     assert_eq!(switch.kernel, [rule(1, 0)]);
     switch.disk_full = false;
-    let again = switch.told(&mut fence, install(2, 2, &[rule(1, 1)]));
+    let again = switch.instruct(&mut fence, install(2, 2, &[rule(1, 1)]));
     assert_eq!(
         again.outcome,
         Ok(pins(&[rule(1, 1)])),
@@ -516,20 +519,20 @@ fn install_requires_durable_record() {
     );
 }
 
-/// Nothing was noted down of the step that rolled it back, and it comes once more from a former leader.
+/// The rollback was not recorded, and the rolled back instruction arrives again from a former leader.
 #[test]
 fn undurable_rollback_still_fences_older() {
     let (mut switch, mut fence) = new_switch();
     switch.disk_full = true;
-    for told in [install(1, 1, &[rule(1, 0)]), install(2, 2, &[])] {
-        let ack = switch.told(&mut fence, told);
+    for report in [install(1, 1, &[rule(1, 0)]), install(2, 2, &[])] {
+        let ack = switch.instruct(&mut fence, report);
         assert!(matches!(
             ack.outcome,
             Err(InstallRefusal::NotDurable { .. })
         ));
     }
     switch.disk_full = false;
-    let late = switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    let late = switch.instruct(&mut fence, install(1, 1, &[rule(1, 0)]));
     let (held, token) = (Generation(2), Token(2));
     assert_eq!(late.outcome, Err(InstallRefusal::Older { held, token }));
     assert_eq!(switch.kernel, []);
@@ -538,7 +541,7 @@ fn undurable_rollback_still_fences_older() {
 #[test]
 fn install_undone_when_record_fails() {
     let (mut switch, mut fence) = new_switch();
-    switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
+    switch.instruct(&mut fence, install(1, 1, &[rule(1, 0)]));
     fence.handle_install(install(2, 2, &[rule(1, 1)]));
     switch.carry_out(&mut fence, 3);
     assert_eq!(switch.kernel, [rule(1, 1)]);
@@ -578,8 +581,8 @@ fn some_rules() -> impl Strategy<Value = Vec<PinRule>> {
 }
 
 proptest! {
-    /// Of generations some are confirmed and some are not, and the agent may crash anywhere in any of them: it holds what
-    /// was confirmed last, or, while it runs, what it acknowledged since.
+    /// Some generations are confirmed and some are not, and the agent may crash anywhere: it holds what was confirmed
+    /// last, or, while it runs, what it acknowledged since.
     #[test]
     fn crash_leaves_last_confirmed_rules(
         contents in proptest::collection::vec((some_rules(), 0usize..9, any::<bool>()), 1..6),
@@ -594,11 +597,11 @@ proptest! {
             prop_assert_eq!(fence.in_force(), &confirmed);
             prop_assert!(!fence.is_unconfirmed());
 
-            let ack = switch.told_unconfirmed(&mut fence, unconfirmed(number, token + 2, &rules));
+            let ack = switch.instruct_unconfirmed(&mut fence, unconfirmed(number, token + 2, &rules));
             prop_assert_eq!(ack.outcome, Ok(pins(&rules)));
             prop_assert!(fence.is_unconfirmed());
             if is_confirmed {
-                switch.told(&mut fence, install(number, token + 3, &rules));
+                switch.instruct(&mut fence, install(number, token + 3, &rules));
                 confirmed = fence.in_force().clone();
             } else {
                 switch.waits(&mut fence, START_MOMENT, 2 * CONFIRM_TIMEOUT);
@@ -611,16 +614,16 @@ proptest! {
         }
     }
 
-    /// Generations come one after the other; before each the agent may crash anywhere in the one
-    /// before, and the coordinator repeats what was not acknowledged.
+    /// Generations follow each other; the agent may crash anywhere in each, and the coordinator repeats what was not
+    /// acknowledged.
     #[test]
     fn crash_leaves_one_generation(
         contents in proptest::collection::vec((some_rules(), 0usize..7), 1..6),
     ) {
         let (mut switch, mut fence) = new_switch();
         for (number, (rules, crash_after)) in (1..).zip(contents) {
-            let told = install(number, number, &rules);
-            fence.handle_install(told.clone());
+            let instruction = install(number, number, &rules);
+            fence.handle_install(instruction.clone());
             let before = fence.in_force().clone();
             switch.carry_out(&mut fence, crash_after);
 
@@ -631,7 +634,7 @@ proptest! {
             prop_assert_eq!(&held, &in_force.holding.rules, "generations are mixed");
             prop_assert!(in_force == before || in_force.generation == Generation(number));
 
-            let ack = switch.told(&mut fence, told);
+            let ack = switch.instruct(&mut fence, instruction);
             prop_assert_eq!(ack.outcome, Ok(pins(&rules)));
             prop_assert_eq!(fence.in_force().generation, Generation(number));
         }

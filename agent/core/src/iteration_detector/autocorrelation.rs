@@ -1,14 +1,14 @@
 //! Autocorrelation of a series at a lag.
 
-/// What remains of a series when its rare excesses are cut to what is common, and its mean is
-/// taken away. Both directions count for themselves: what is sent is unlike what is received.
+/// A series with its rare peaks clipped and its mean subtracted. Sent and received bytes are separate components,
+/// because they differ.
 pub(super) struct Centred {
     directions: [Vec<f64>; 2],
-    /// Sums of squares up to each place.
+    /// Cumulative sums of squares.
     energy: Vec<f64>,
 }
 
-/// A checkpoint must not drown the iterations.
+/// Values above this quantile are clipped, so that a checkpoint does not mask the iterations.
 const CLIP_QUANTILE: f64 = 0.95;
 
 impl Centred {
@@ -28,7 +28,7 @@ impl Centred {
         self.directions[0].len()
     }
 
-    /// From -1 to 1: the correlation of all but the last `lag` values with all but the first.
+    /// The correlation of all but the last `lag` values with all but the first, from -1 to 1.
     pub(super) fn at(&self, lag: usize) -> f64 {
         self.between(0, lag)
     }
@@ -59,7 +59,7 @@ fn centred(values: impl Iterator<Item = f64>) -> Vec<f64> {
     cut.map(|value| value - mean).collect()
 }
 
-/// In eight sums, which a processor can add up at once.
+/// The dot product in eight partial sums, for SIMD.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (a_blocks, b_blocks) = (a.chunks_exact(8), b.chunks_exact(8));
     let rest: f64 = a_blocks
@@ -77,7 +77,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     rest + sums.iter().sum::<f64>()
 }
 
-/// Of the values above zero, the one that so great a part of them does not exceed.
+/// The quantile of the values above zero.
 pub(super) fn quantile_of_busy(values: &[f64], part: f64) -> f64 {
     let mut busy: Vec<_> = values
         .iter()

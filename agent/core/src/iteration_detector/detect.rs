@@ -1,55 +1,54 @@
 //! Finds the period of a series, if it has one.
 //!
-//! Each octave of periods has a series of its own, which is made coarser until a period has some ten to twenty spans.
-//! So neither the activity within an iteration nor the variation between iterations blurs the period.
+//! Each octave of periods has its own series, coarsened until a period has ten to twenty spans. So neither the
+//! activity within an iteration nor the variation between iterations blurs the period.
 
 use super::autocorrelation::Centred;
 use super::pauses::{Pauses, distinct_rests, longest_pause, rests};
 
-/// The lags that are looked at in each octave, in its spans; shorter ones belong to the one before.
+/// The lags of an octave, in its spans; shorter ones belong to the previous octave.
 const MIN_LAG: usize = 7;
 const MAX_LAG: usize = 15;
-/// A period is accepted once it was seen this often.
+/// The least number of periods in the window.
 const MIN_PERIODS: usize = 6;
-/// The shortest window that is looked at.
+/// The shortest window.
 const MIN_WINDOW_SPANS: usize = 64;
-/// How like itself a series must be a period later, seen very often; seen less often, chance may
-/// make it likelier ...
+/// The least correlation at the period, with very many periods; with fewer, a random one may be higher ...
 const MIN_LIKENESS: f64 = 0.5;
 const CHANCE_LIKENESS: f64 = 2.6;
-/// ... and how much more so than at the lags before.
+/// ... and its rise above the correlation at shorter lags.
 const MIN_LIKENESS_RISE: f64 = 0.35;
-/// What has no pauses must be more like itself.
+/// The least correlation of traffic without pauses.
 const MIN_LIKENESS_WITHOUT_RESTS: f64 = 0.9;
-/// A multiple of the period that is less like it than this part cannot be made out any longer.
+/// A multiple of the period with less than this part of its correlation is no longer distinguishable.
 const MIN_MULTIPLE_LIKENESS: f64 = 0.6;
-/// How far pauses may stray from the iteration period.
+/// The largest deviation of pauses from the period.
 const MAX_IRREGULARITY: f64 = 0.15;
-/// How many may be far from it.
+/// The largest share of pauses far from the period.
 const MAX_STRAY_SHARE: f64 = 0.2;
-/// Pauses that tell of an iteration period by themselves: how many there must be, how little they may stray, and how
-/// like itself the series must be a period later, at least.
+/// The least number and the largest deviation of pauses that prove a period by themselves, and the least correlation
+/// at that period.
 const MIN_RESTS: usize = 20;
 const MAX_STEADY_IRREGULARITY: f64 = 0.1;
 const MIN_STEADY_LIKENESS: f64 = 0.25;
-/// How far the interval between pauses may be from the period.
+/// The tolerance between the interval of pauses and the period.
 const INTERVAL_TOLERANCE: f64 = 0.1;
 
-/// All in spans of the series.
+/// A period; all times in spans of the series.
 #[derive(Debug, PartialEq)]
 pub(super) struct SeriesPeriod {
     pub(super) period: f64,
     pub(super) likeness: f64,
-    /// How many of the last spans it was found in.
+    /// The number of the last spans in which it was found.
     pub(super) window: usize,
     /// The longest pause of a period.
     pub(super) rest: f64,
-    /// Where the last such pause began, counted from the start of the series.
+    /// The start of the last such pause, from the start of the series.
     pub(super) last_rest: f64,
 }
 
-/// Looks at all that is there, then at ever shorter windows before the end: the iteration period may be new.
-/// Each value is what was sent and received.
+/// Tries all values, and then ever shorter windows at the end, because the period may be new. Each value has the sent
+/// and the received bytes.
 pub(super) fn detect(values: &[[f64; 2]]) -> Option<SeriesPeriod> {
     let begin = values.iter().position(|value| total(value) > 0.0)?;
     let mut window = values.len() - begin;
@@ -66,7 +65,7 @@ pub(super) fn detect(values: &[[f64; 2]]) -> Option<SeriesPeriod> {
     None
 }
 
-/// The shortest of the lags at which the series is like itself that stands every test.
+/// The shortest lag with a high correlation that passes every test.
 fn detect_in(values: &[[f64; 2]]) -> Option<SeriesPeriod> {
     let octaves = octaves(values);
     let totals: Vec<_> = values.iter().map(total).collect();
@@ -78,8 +77,8 @@ fn detect_in(values: &[[f64; 2]]) -> Option<SeriesPeriod> {
     found.next().or_else(|| by_rests(&totals, &octaves))
 }
 
-/// Iterations that last now longer, now shorter, are hardly like one another; but if they are set
-/// apart by clear pauses, and these come regularly, that tells as much.
+/// Detects iterations of varying length by their pauses: these correlate little, but regular and distinct pauses prove
+/// a period as well.
 fn by_rests(values: &[f64], octaves: &[(Centred, f64)]) -> Option<SeriesPeriod> {
     let rests = distinct_rests(values)?;
     let steady =
@@ -131,13 +130,13 @@ fn total([sent, received]: &[f64; 2]) -> f64 {
     sent + received
 }
 
-/// The series, then ever coarser, each with the length of its spans.
+/// The series and its coarser versions, with their spans.
 fn octaves(values: &[[f64; 2]]) -> Vec<(Centred, f64)> {
     let (mut octaves, mut scale) = (vec![], 1.0);
     let mut coarse = values.to_vec();
     while coarse.len() >= MIN_LAG * MIN_PERIODS {
         octaves.push((Centred::new(&coarse), scale));
-        // From the end, so that what is newest is whole.
+        // Merged from the end, so that the newest values are complete.
         coarse = coarse
             .rchunks_exact(2)
             .rev()
@@ -172,7 +171,7 @@ fn peaks(series: &Centred) -> Vec<Peak> {
     peaks
 }
 
-/// Multiples of the period tell it more exactly, as long as they can be made out.
+/// Refines the period by its multiples, as long as they are distinguishable.
 fn refine(centred: &Centred, lag: usize) -> f64 {
     let first = centred.at(lag);
     let mut period = interpolated(centred, lag);
@@ -203,7 +202,7 @@ fn interpolated(centred: &Centred, peak: usize) -> f64 {
     peak as f64 + shift.clamp(-0.5, 0.5)
 }
 
-/// Whether the last few periods are like one another, too.
+/// Whether the last few periods correlate, too.
 fn holds_to_the_present(centred: &Centred, lag: usize) -> bool {
     let start = centred.len().saturating_sub(4 * lag);
     let reach = (lag / 8).max(1);

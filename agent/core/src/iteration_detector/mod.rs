@@ -1,8 +1,7 @@
 //! Detects the iteration period of a training job from the bytes that a host sends and receives.
 //!
-//! The bytes of short spans of time are compared with those some lag later (autocorrelation). The similarity of a
-//! job's traffic peaks at one iteration. A period is accepted if it holds to the present, and if the pauses between
-//! bursts are as regular.
+//! The bytes of short spans are correlated with those some lag later. The correlation of a job's traffic peaks at one
+//! iteration. A period is accepted if it lasts to the present, and if the pauses between bursts are as regular.
 
 mod autocorrelation;
 mod detect;
@@ -25,22 +24,22 @@ use detect::{SeriesPeriod, detect};
 use series::Series;
 use shape::PeerBook;
 
-/// Iterations from some 60 ms on.
+/// The span of samples for iterations from about 60 ms on.
 const FINE_SPAN: Duration = Duration::from_millis(10);
-/// Iterations of up to two minutes.
+/// The span of samples for iterations of up to two minutes.
 const COARSE_SPAN: Duration = Duration::from_millis(160);
-/// How often all that was seen is looked through.
+/// The interval of detections.
 const DETECTION_INTERVAL: Duration = Duration::from_secs(2);
-/// Less than this is no training, but a heartbeat.
+/// Less traffic is no training.
 const MIN_TRAINING_BYTES_PER_S: f64 = 105_000.0;
-/// What agents measure by: probes, their answers and trains, each there and back.
+/// The flows of agents' measurements: probes, answers and trains, each in both directions.
 const MEASUREMENT_STREAMS: f64 = 6.0;
-/// The assumed bytes of a TCP segment, without a count.
+/// The assumed bytes of a TCP segment, if they are not counted.
 const SEGMENT_BYTES: u64 = 1448;
-/// Who was watched for less than this is not known.
+/// The least time of observation.
 const MIN_WATCHED_TIME: Duration = Duration::from_secs(3);
 
-/// Bytes over the network from one moment to another, from any source.
+/// Bytes over the network between two moments, from any source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteDelta {
     pub from: Moment,
@@ -49,17 +48,17 @@ pub struct ByteDelta {
     pub received: Bytes,
 }
 
-/// Follows the bytes of one host.
+/// Tracks the traffic of one host.
 #[derive(Debug)]
 pub struct IterationDetector {
-    /// Of ever longer spans.
+    /// Each series has longer spans than the one before.
     series: [Series; 2],
     peers: PeerBook,
     began: Option<Moment>,
     least_bytes_per_s: f64,
-    /// What is heard are segments; how many bytes they have, peers tell.
+    /// The input is segments; the bytes per segment come from the peers.
     is_of_segments: bool,
-    told: Option<(Moment, Periodicity)>,
+    last_report: Option<(Moment, Periodicity)>,
 }
 
 impl Default for IterationDetector {
@@ -70,13 +69,13 @@ impl Default for IterationDetector {
             began: None,
             least_bytes_per_s: MIN_TRAINING_BYTES_PER_S,
             is_of_segments: false,
-            told: None,
+            last_report: None,
         }
     }
 }
 
 impl IterationDetector {
-    /// Of a host that forwards for others: its links have the periods of all traffic that passes it.
+    /// Creates a detector for a host that forwards for others, whose links also carry their periods.
     pub fn of_segments() -> Self {
         Self {
             is_of_segments: true,
@@ -84,13 +83,13 @@ impl IterationDetector {
         }
     }
 
-    /// How many segments this host itself has sent and received.
+    /// The segments that this host itself has sent and received.
     pub fn handle_segments(&mut self, from: Moment, to: Moment, [sent, received]: [u64; 2]) {
         let bytes = |segments: u64| Bytes::new(segments.saturating_mul(SEGMENT_BYTES));
         self.handle_growth(from, to, bytes(sent), bytes(received));
     }
 
-    /// What all wires together carried from one moment to another, which follows the one before.
+    /// The traffic of all links in an interval that follows the previous one.
     pub fn handle_growth(&mut self, from: Moment, to: Moment, sent: Bytes, received: Bytes) {
         self.began.get_or_insert(from);
         for series in &mut self.series {
@@ -98,26 +97,26 @@ impl IterationDetector {
         }
     }
 
-    /// What was exchanged with each peer since counting began.
+    /// The total traffic with each peer.
     pub fn handle_peers(&mut self, now: Moment, peers: &[PeerTraffic]) {
         self.peers.handle_peers(now, peers);
     }
 
-    /// Hosts take no more than this for each of what they measure by: that is no training either.
+    /// The largest rate of each kind of measurement, which is no training either.
     pub fn handle_measuring(&mut self, most_rate: Rate) {
         let bytes_per_s = most_rate.bits_per_s() as f64 / 8.0;
         self.least_bytes_per_s = MIN_TRAINING_BYTES_PER_S.max(MEASUREMENT_STREAMS * bytes_per_s);
     }
 
-    /// What is known by now.
+    /// The present result.
     pub fn poll_rhythm(&mut self, now: Moment) -> Periodicity {
-        if let Some((at, rhythm)) = self.told
+        if let Some((at, rhythm)) = self.last_report
             && now.since(at) < DETECTION_INTERVAL
         {
             return rhythm;
         }
         let rhythm = self.listen(now);
-        self.told = Some((now, rhythm));
+        self.last_report = Some((now, rhythm));
         rhythm
     }
 
@@ -170,9 +169,9 @@ impl IterationDetector {
         }
     }
 
-    /// An iteration period that goes on began when it was first reported.
+    /// A continuing period started when it was first reported.
     fn since(&self, period: TimeSpan, seen: Moment) -> Moment {
-        match &self.told {
+        match &self.last_report {
             Some((_, Periodicity::Found(before))) if is_same_period(before.period, period) => {
                 before.since.min(seen)
             }

@@ -2,24 +2,24 @@
 
 use super::autocorrelation::quantile_of_busy;
 
-/// Less than this part of what is usual counts as rest: control, acknowledgements, heartbeats.
+/// Less than this share of the usual traffic counts as idle: control, acknowledgements, heartbeats.
 const MAX_REST_SHARE: f64 = 0.05;
 
-/// A span in which less than this part of what is usual went has a pause in it.
+/// A span with less than this share of the usual traffic contains a pause.
 const MAX_PAUSE_SHARE: f64 = 0.5;
-/// What bursts vary by themselves.
+/// The variation of bursts.
 const MIN_BURST_SHARE: f64 = 0.9;
 /// A burst that ends in one span may be counted in the next one, too.
 const BLURRED_SPANS: usize = 2;
 
-/// An interval that differs so much from the others, as a part of them, is none of theirs.
+/// An interval that deviates by more than this share does not belong to the others.
 const MIN_STRAY_DEVIATION: f64 = 0.25;
 
-/// Fewer rests tell nothing.
+/// The least number of idle times.
 const MIN_RESTS: usize = 4;
-/// A rest that is shorter than this part of the others is none of theirs.
+/// An idle time that is shorter than this share of the others does not belong to them.
 const MIN_REST_RATIO: f64 = 0.6;
-/// A rest that is this many times as long as another is of another kind.
+/// Idle times that differ by this factor are of different kinds.
 const MIN_KIND_RATIO: f64 = 1.7;
 
 /// A run of spans with next to no traffic.
@@ -34,7 +34,7 @@ impl Pause {
         self.end - self.start
     }
 
-    /// With what is missing of the spans beside it.
+    /// The length with the idle parts of the neighbouring spans.
     fn whole_len(&self, values: &[f64], usual: f64) -> f64 {
         let missing = |value: &f64| (1.0 - value / usual).max(0.0);
         let paused = |value: &&f64| **value < MIN_BURST_SHARE * usual;
@@ -50,18 +50,17 @@ impl Pause {
 #[derive(Debug, PartialEq)]
 pub(super) struct Pauses {
     pub(super) count: usize,
-    /// Where the last one began.
+    /// The start of the last pause.
     pub(super) last_start: usize,
-    /// How far the intervals between them stray from their median, as a part of it: the median
-    /// of the deviations.
+    /// The median deviation of the intervals from their median, as a share of it.
     pub(super) irregularity: f64,
-    /// The part of them that is off by more than `MIN_STRAY_DEVIATION`.
+    /// The share of intervals that deviate by more than `MIN_STRAY_DEVIATION`.
     pub(super) strays: f64,
-    /// What an iteration takes on the mean, from the end of one rest to the end of the next.
+    /// The mean time of an iteration, from the end of one pause to the end of the next.
     pub(super) interval: f64,
 }
 
-/// The longest rests of `values`, as many as there are periods; none if it hardly ever rests.
+/// The longest pauses of `values`, one per period; none if there are hardly any.
 pub(super) fn rests(values: &[f64], period: f64) -> Option<Pauses> {
     let periods = (values.len() as f64 / period).round() as usize;
     let mut longest = longest_first(values, still(values));
@@ -72,7 +71,7 @@ pub(super) fn rests(values: &[f64], period: f64) -> Option<Pauses> {
     measured(longest)
 }
 
-/// The rests that are clearly longer than all others, where there are such.
+/// The pauses that are clearly longer than all others, if any.
 pub(super) fn distinct_rests(values: &[f64]) -> Option<Pauses> {
     let mut longest = longest_first(values, still(values));
     let next = |at: usize| longest.get(at).map_or(1, Pause::len);
@@ -85,7 +84,7 @@ pub(super) fn distinct_rests(values: &[f64]) -> Option<Pauses> {
     measured(longest)
 }
 
-/// A rest that touches the beginning or the end may be longer than what is seen of it.
+/// A pause at the start or the end may be longer than visible.
 fn longest_first(values: &[f64], still: f64) -> Vec<Pause> {
     let mut longest = runs(values, still);
     longest.retain(|rest| rest.start > 0 && rest.end < values.len());
@@ -93,8 +92,8 @@ fn longest_first(values: &[f64], still: f64) -> Vec<Pause> {
     longest
 }
 
-/// How long the longest pause of a period is. Hardly one begins and ends with a span: what bursts leave of the
-/// spans in which they end and begin is a part of it, and a short one may have no span for itself.
+/// The longest pause of a period. Pauses hardly ever begin and end with a span: the first and the last span are partly
+/// idle, and a short pause may have no span of its own.
 pub(super) fn longest_pause(values: &[f64], period: f64) -> f64 {
     let still = still(values);
     let busy: Vec<_> = values.iter().copied().filter(|it| *it > still).collect();
@@ -102,7 +101,7 @@ pub(super) fn longest_pause(values: &[f64], period: f64) -> f64 {
     let periods = (values.len() as f64 / period).round() as usize;
     let mut pauses = longest_first(values, MAX_PAUSE_SHARE * usual);
     pauses.truncate(periods.max(1));
-    // Late counter readings miss some.
+    // Late counter readings hide some.
     if usual <= 0.0 || 4 * pauses.len() < 3 * periods {
         return 0.0;
     }
@@ -136,8 +135,8 @@ fn measured(mut rests: Vec<Pause>) -> Option<Pauses> {
     })
 }
 
-/// Within an iteration there may be rests as long as those between two: what is shorter than usual goes
-/// with what follows. What is twice as long as usual misses a rest; what is neither was a slow iteration.
+/// An iteration may contain pauses as long as those between iterations: an interval shorter than usual is joined with
+/// the next. An interval of twice the usual length lacks a pause, and any other one was a slow iteration.
 fn mean_iteration(intervals: &[f64], usual: f64) -> Option<f64> {
     let (mut took, mut iterations, mut pending) = (0.0, 0.0, 0.0);
     for interval in intervals {
@@ -162,7 +161,7 @@ fn still(values: &[f64]) -> f64 {
     quantile_of_busy(values, 0.9) * MAX_REST_SHARE
 }
 
-/// Of values that are not above this.
+/// Runs of values that do not exceed `still`.
 fn runs(values: &[f64], still: f64) -> Vec<Pause> {
     let mut runs: Vec<Pause> = vec![];
     for (at, _) in values

@@ -7,13 +7,13 @@ use reweave_common::moment::Moment;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
-/// How many spans are remembered.
+/// The number of spans that are kept.
 const MAX_SPANS: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Series {
     span_us: f64,
-    /// The number of the first span, counted from the clock's zero.
+    /// The number of the first span, from the clock's zero.
     first: u64,
     /// Sent and received.
     spans: VecDeque<[f64; 2]>,
@@ -28,7 +28,7 @@ impl Series {
         }
     }
 
-    /// Spreads the bytes evenly over the time in which they went.
+    /// Spreads the bytes evenly over their interval.
     pub(super) fn handle_growth(&mut self, from: Moment, to: Moment, bytes: [Bytes; 2]) {
         let [from, to] = [from, to].map(|at| at.as_micros() as f64 / self.span_us);
         if to <= from {
@@ -48,8 +48,7 @@ impl Series {
         }
     }
 
-    /// Makes room up to the span `last`; forgets what is too long ago, and all if it was never
-    /// counted what happened in between.
+    /// Extends the series up to the span `last`, and drops old spans; after a gap in the observations, all.
     fn reach(&mut self, first: u64, last: u64) {
         let end = self.first + self.spans.len() as u64;
         if self.spans.is_empty() || first > end || last - self.first >= 2 * MAX_SPANS as u64 {
@@ -65,7 +64,7 @@ impl Series {
         }
     }
 
-    /// What was sent and received. The newest span is not complete and left out.
+    /// Sent and received bytes. The newest, incomplete span is left out.
     pub(super) fn spans(&self) -> Vec<[f64; 2]> {
         self.complete().copied().collect()
     }
@@ -79,7 +78,7 @@ impl Series {
         self.complete().skip(all.saturating_sub(spans))
     }
 
-    /// The mean of what is sent and received in a period, over the last spans.
+    /// The mean sent and received bytes of a period, over the last spans.
     pub(super) fn per_period(&self, spans: usize, period: f64) -> [Bytes; 2] {
         let mut sums = [0.0; 2];
         for span in self.window(spans) {
@@ -89,7 +88,7 @@ impl Series {
         sums.map(|sum| Bytes::new((sum * period / spans.max(1) as f64).round() as u64))
     }
 
-    /// Which part of the busier direction goes while the other is as busy.
+    /// The share of the busier direction's bytes that flows while the other one is as busy.
     pub(super) fn overlap(&self, spans: usize) -> f64 {
         let mut sums = [0.0; 2];
         for [sent, received] in self.window(spans) {
@@ -107,13 +106,13 @@ impl Series {
         TimeSpan::from_micros((spans * self.span_us).round().max(0.0) as u64)
     }
 
-    /// When this many spans of [`Self::spans`] had gone by.
+    /// The moment after this many of [`Self::spans`].
     pub(super) fn moment(&self, spans: f64) -> Moment {
         let at = (self.first as f64 + spans) * self.span_us;
         Moment::from_micros(at.round().max(0.0) as u64)
     }
 
-    /// When the last this many spans began.
+    /// The start of the last `spans` spans.
     pub(super) fn moment_of_window(&self, spans: usize) -> Moment {
         let all = self.spans.len().saturating_sub(1);
         self.moment(all.saturating_sub(spans) as f64)

@@ -8,24 +8,24 @@ use reweave_common::moment::Moment;
 use reweave_common::periodicity::ExchangePattern;
 use reweave_common::traffic::PeerTraffic;
 
-/// How far back exchanges are looked at.
+/// The window of the exchange.
 const EXCHANGE_WINDOW: Duration = Duration::from_secs(20);
-/// Less than this part of the most is acknowledgements and control.
+/// Peers with a smaller share only have acknowledgements and control traffic.
 const MIN_PEER_SHARE: f64 = 0.1;
-/// Shares that differ by no more are equal.
+/// Shares within this factor are equal.
 const MAX_EQUAL_RATIO: f64 = 2.0;
-/// Who sends and receives at once this much is part of a ring, not of a pipeline.
+/// A host that sends and receives at the same time this much is part of a ring, not of a pipeline.
 const MIN_RING_OVERLAP: f64 = 0.5;
 
 type Totals = BTreeMap<Ipv4Addr, [u64; 2]>;
 
 #[derive(Debug, Default)]
 pub(super) struct PeerBook {
-    /// Totals as they were at some moments of the last span.
+    /// The totals at some moments of the window.
     totals: VecDeque<(Moment, Totals)>,
 }
 
-/// Bytes by peer, those that matter.
+/// Bytes by relevant peer.
 type Share = BTreeMap<Ipv4Addr, f64>;
 
 impl PeerBook {
@@ -36,7 +36,7 @@ impl PeerBook {
         };
         self.totals
             .push_back((now, peers.iter().map(counts).collect()));
-        // One from before the span stays: what grew is counted from there.
+        // The totals before the window are kept as its baseline.
         while self.totals.len() > 2 && now.since(self.totals[1].0) > EXCHANGE_WINDOW {
             self.totals.pop_front();
         }
@@ -45,7 +45,7 @@ impl PeerBook {
         }
     }
 
-    /// None if it looks like none of them, or peers are unknown.
+    /// None if it matches no shape, or peers are unknown.
     pub(super) fn shape(&self, overlap: f64) -> Option<ExchangePattern> {
         let [mut sent, mut received] = [self.share(0)?, self.share(1)?];
         let shares = sent.values().chain(received.values());
@@ -68,7 +68,7 @@ impl PeerBook {
         }
     }
 
-    /// What was sent and received in a second, by what was counted since then.
+    /// The bytes sent and received per second since then.
     pub(super) fn per_second_since(&self, since: Moment) -> Option<[f64; 2]> {
         let (first, before) = self.totals.iter().find(|(at, _)| *at >= since)?;
         let (last, now) = self.totals.back()?;
@@ -81,7 +81,7 @@ impl PeerBook {
         (seconds > 0.0).then(|| [0, 1].map(|direction| grown(direction) as f64 / seconds))
     }
 
-    /// What grew in one direction since the span began.
+    /// The traffic of one direction in the window.
     fn share(&self, direction: usize) -> Option<Share> {
         let ((_, before), (_, now)) = (self.totals.front()?, self.totals.back()?);
         let grown = now.iter().map(|(&peer, counts)| {
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// The shape of having sent and received this much with the peers 10.0.0.1, 10.0.0.2, ...
+    /// The shape of this traffic with the peers 10.0.0.1, 10.0.0.2, ...
     fn shape(exchanged: &[[u64; 2]], overlap: f64) -> Option<ExchangePattern> {
         let mut book = PeerBook::default();
         let volume = |bytes| Volume {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn collective_shapes_are_recognized() {
-        // Acknowledgements go the other way.
+        // Acknowledgements flow in the other direction.
         assert_eq!(
             shape(&[[1000, 30], [30, 1000]], 0.8),
             Some(ExchangePattern::Ring)

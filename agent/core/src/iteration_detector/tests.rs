@@ -1,4 +1,4 @@
-//! Synthetic traffic drawn by seed: jobs with a known period, and everything else.
+//! Random traffic by seed: jobs with a known period, and all other kinds.
 
 use std::net::Ipv4Addr;
 
@@ -9,10 +9,10 @@ use reweave_common::traffic::Volume;
 
 use super::*;
 
-/// Draws times and volumes.
-struct Draw(SplitMix64);
+/// Random times and volumes.
+struct SeededRandom(SplitMix64);
 
-impl Draw {
+impl SeededRandom {
     fn new(seed: u64) -> Self {
         Self(SplitMix64::new(seed))
     }
@@ -34,7 +34,7 @@ impl Draw {
     }
 }
 
-/// Bytes sent and received from one time to another.
+/// Bytes sent and received in an interval.
 #[derive(Clone, Copy)]
 struct Burst {
     from_ms: f64,
@@ -42,7 +42,7 @@ struct Burst {
     bytes: [f64; 2],
 }
 
-/// How many games are played of each kind.
+/// The number of runs of each kind.
 const SEED_COUNT: u64 = 20;
 
 const BYTES_PER_MS: f64 = 25_000.0;
@@ -55,16 +55,20 @@ fn burst(from_ms: f64, ms: f64, directions: [f64; 2]) -> Burst {
     }
 }
 
-/// Reads the counters every 10 ms, now and then late, and asks at the end.
-fn heard(bursts: &[Burst], until_ms: f64, draw: &mut Draw) -> (IterationDetector, Moment) {
+/// Reads the counters every 10 ms, sometimes late, and returns the detector at the end.
+fn heard(
+    bursts: &[Burst],
+    until_ms: f64,
+    random: &mut SeededRandom,
+) -> (IterationDetector, Moment) {
     let mut book = IterationDetector::default();
     let (mut last_ms, mut last, mut next) = (0.0, [0_u64; 2], 0);
     let mut whole = [0.0; 2];
     while last_ms < until_ms {
-        let late = if draw.fraction() < 0.02 {
-            draw.between(5.0, 40.0)
+        let late = if random.fraction() < 0.02 {
+            random.between(5.0, 40.0)
         } else {
-            draw.between(0.0, 0.5)
+            random.between(0.0, 0.5)
         };
         let now_ms = last_ms + 10.0 + late;
         let mut counts = whole;
@@ -95,21 +99,21 @@ fn at(ms: f64) -> Moment {
     Moment::from_micros((1e7 + ms * 1e3) as u64)
 }
 
-/// A job's iterations: the bursts of one, from its start, and how long it takes.
+/// The bursts of one iteration, by its period.
 type Job = fn(f64) -> Vec<Burst>;
 
 fn ring(period_ms: f64) -> Vec<Burst> {
     vec![burst(0.0, period_ms * 0.6, [1.0, 1.0])]
 }
 
-/// A step for each peer, with a moment in between to get in step.
+/// A step for each peer, with a pause in between.
 fn all_to_all(period_ms: f64) -> Vec<Burst> {
     let step = period_ms * 0.1;
     let steps = (0..7).map(|at| burst(f64::from(at) * step, step * 0.8, [1.0, 1.0]));
     steps.collect()
 }
 
-/// Micro-batches forward, then backward; the host waits for its turn in between.
+/// Micro-batches forward, then backward; the host is idle in between.
 fn pipeline(period_ms: f64) -> Vec<Burst> {
     let step = period_ms * 0.1;
     let send = (0..4).map(|at| burst(f64::from(at) * step, step * 0.5, [1.0, 0.02]));
@@ -117,12 +121,16 @@ fn pipeline(period_ms: f64) -> Vec<Burst> {
     send.chain(receive).collect()
 }
 
-/// This many iterations that last a little longer or shorter than they should; and when each began,
-/// and the last one ended.
-fn played(job: Job, period_ms: f64, iterations: usize, draw: &mut Draw) -> (Vec<Burst>, Vec<f64>) {
+/// Iterations whose length varies a little; the start of each, and the end of the last.
+fn played(
+    job: Job,
+    period_ms: f64,
+    iterations: usize,
+    random: &mut SeededRandom,
+) -> (Vec<Burst>, Vec<f64>) {
     let (mut bursts, mut starts) = (vec![], vec![500.0]);
     for _ in 0..iterations {
-        let stretch = draw.between(0.96, 1.04);
+        let stretch = random.between(0.96, 1.04);
         let start = starts[starts.len() - 1];
         bursts.extend(job(period_ms).into_iter().map(|it| Burst {
             from_ms: start + it.from_ms * stretch,
@@ -138,7 +146,7 @@ fn end_of(starts: &[f64]) -> f64 {
     starts[starts.len() - 1]
 }
 
-/// How far the period that was found is from the mean of as many iterations.
+/// The error of the detected period against the mean of as many iterations.
 fn off(beat: &IterationPeriod, starts: &[f64]) -> f64 {
     let seen = (beat.iterations as usize).min(starts.len() - 1);
     let mean_ms = (end_of(starts) - starts[starts.len() - 1 - seen]) / seen as f64;
@@ -163,9 +171,9 @@ fn period_is_found_within_two_percent() {
     for (name, job) in JOBS {
         for period_ms in [171.3, 512.7, 2310.0] {
             for seed in 0..SEED_COUNT {
-                let draw = &mut Draw::new(seed);
-                let (bursts, starts) = played(job, period_ms, 50, draw);
-                let (mut book, now) = heard(&bursts, end_of(&starts), draw);
+                let random = &mut SeededRandom::new(seed);
+                let (bursts, starts) = played(job, period_ms, 50, random);
+                let (mut book, now) = heard(&bursts, end_of(&starts), random);
                 let beat = found(book.poll_rhythm(now));
                 let what = format!("{name}, {period_ms} ms, seed {seed}");
                 let beat = beat.unwrap_or_else(|| panic!("{what}: no beat"));
@@ -178,19 +186,19 @@ fn period_is_found_within_two_percent() {
     }
 }
 
-/// In any part of a span that it begins and ends in.
+/// Checks any position of the pause relative to spans.
 #[test]
 fn rest_is_measured_within_3ms() {
     for rest_ms in [24.0, 47.0, 96.0] {
         let off_ms = (0..SEED_COUNT).filter_map(|seed| {
-            let draw = &mut Draw::new(seed);
+            let random = &mut SeededRandom::new(seed);
             let (mut bursts, mut start_ms) = (vec![], 500.0);
             for _ in 0..60 {
-                let busy_ms = draw.between(196.0, 204.0);
+                let busy_ms = random.between(196.0, 204.0);
                 bursts.push(burst(start_ms, busy_ms, [1.0, 1.0]));
                 start_ms += busy_ms + rest_ms;
             }
-            let (mut book, now) = heard(&bursts, start_ms, draw);
+            let (mut book, now) = heard(&bursts, start_ms, random);
             let beat = found(book.poll_rhythm(now))?;
             Some(beat.gap.as_secs_f64() * 1e3 - rest_ms)
         });
@@ -208,9 +216,9 @@ fn rest_is_measured_within_3ms() {
 
 #[test]
 fn half_minute_iterations_are_found() {
-    let draw = &mut Draw::new(1);
-    let (bursts, starts) = played(ring, 31_000.0, 14, draw);
-    let (mut book, now) = heard(&bursts, end_of(&starts), draw);
+    let random = &mut SeededRandom::new(1);
+    let (bursts, starts) = played(ring, 31_000.0, 14, random);
+    let (mut book, now) = heard(&bursts, end_of(&starts), random);
     let beat = found(book.poll_rhythm(now)).expect("a beat");
     assert!(off(&beat, &starts) < 0.02, "{beat:?}");
 }
@@ -218,10 +226,10 @@ fn half_minute_iterations_are_found() {
 #[test]
 fn next_gap_is_predicted() {
     for (name, job) in JOBS {
-        let draw = &mut Draw::new(7);
-        let (bursts, starts) = played(job, 400.0, 60, draw);
-        // Somewhere in the last but one iteration.
-        let (mut book, now) = heard(&bursts, end_of(&starts) - 700.0, draw);
+        let random = &mut SeededRandom::new(7);
+        let (bursts, starts) = played(job, 400.0, 60, random);
+        // Sometime in the last but one iteration.
+        let (mut book, now) = heard(&bursts, end_of(&starts) - 700.0, random);
         let beat = found(book.poll_rhythm(now)).expect("a beat");
         let gaps = bursts
             .windows(2)
@@ -238,50 +246,55 @@ fn next_gap_is_predicted() {
     }
 }
 
-/// Traffic that does not repeat itself.
-type Noise = fn(&mut Draw) -> Vec<Burst>;
+/// Traffic without a period.
+type Noise = fn(&mut SeededRandom) -> Vec<Burst>;
 
-fn poisson(draw: &mut Draw) -> Vec<Burst> {
+fn poisson(random: &mut SeededRandom) -> Vec<Burst> {
     let (mut bursts, mut start) = (vec![], 0.0);
     while start < 45_000.0 {
-        start += draw.exponential(150.0);
-        let length = draw.between(20.0, 80.0);
+        start += random.exponential(150.0);
+        let length = random.between(20.0, 80.0);
         bursts.push(burst(start, length, [1.0, 0.5]));
         start += length;
     }
     bursts
 }
 
-fn heavy_tails(draw: &mut Draw) -> Vec<Burst> {
+fn heavy_tails(random: &mut SeededRandom) -> Vec<Burst> {
     let (mut bursts, mut start) = (vec![], 0.0);
     while start < 45_000.0 {
-        start += draw.pareto(20.0);
-        let length = draw.pareto(30.0);
-        bursts.push(burst(start, length, [draw.fraction(), 1.0]));
+        start += random.pareto(20.0);
+        let length = random.pareto(30.0);
+        bursts.push(burst(start, length, [random.fraction(), 1.0]));
         start += length;
     }
     bursts
 }
 
-/// Never rests, and is never the same.
-fn busy(draw: &mut Draw) -> Vec<Burst> {
-    let steps =
-        (0..4_500).map(|step| burst(f64::from(step) * 10.0, 10.0, [draw.between(0.3, 1.0), 0.1]));
+/// Never idle, and never the same.
+fn busy(random: &mut SeededRandom) -> Vec<Burst> {
+    let steps = (0..4_500).map(|step| {
+        burst(
+            f64::from(step) * 10.0,
+            10.0,
+            [random.between(0.3, 1.0), 0.1],
+        )
+    });
     steps.collect()
 }
 
-/// As file transfers: each about as long as the others, with pauses of any length.
-fn transfers(draw: &mut Draw) -> Vec<Burst> {
+/// File transfers of similar length, with pauses of any length.
+fn transfers(random: &mut SeededRandom) -> Vec<Burst> {
     let (mut bursts, mut start) = (vec![], 0.0);
     while start < 45_000.0 {
-        start += draw.between(50.0, 1500.0);
+        start += random.between(50.0, 1500.0);
         bursts.push(burst(start, 400.0, [1.0, 0.02]));
         start += 400.0;
     }
     bursts
 }
 
-fn steady(_: &mut Draw) -> Vec<Burst> {
+fn steady(_: &mut SeededRandom) -> Vec<Burst> {
     vec![burst(0.0, 45_000.0, [1.0, 0.1])]
 }
 
@@ -296,10 +309,10 @@ fn aperiodic_traffic_has_no_period() {
     ];
     for (name, noise) in noises {
         for seed in 0..SEED_COUNT {
-            let draw = &mut Draw::new(seed);
-            let bursts = noise(draw);
+            let random = &mut SeededRandom::new(seed);
+            let bursts = noise(random);
             for until_ms in [5_000.0, 14_000.0, 44_000.0] {
-                let (mut book, now) = heard(&bursts, until_ms, draw);
+                let (mut book, now) = heard(&bursts, until_ms, random);
                 let rhythm = book.poll_rhythm(now);
                 let what = format!("{name}, seed {seed}, {until_ms} ms");
                 assert!(found(rhythm).is_none(), "{what}: {rhythm:?}");
@@ -315,7 +328,11 @@ fn small_heartbeat_is_no_training() {
         to_ms: f64::from(beat) * 500.0 + 5.0,
         bytes: [20_000.0, 1_000.0],
     });
-    let (mut book, now) = heard(&beats.collect::<Vec<_>>(), 40_000.0, &mut Draw::new(1));
+    let (mut book, now) = heard(
+        &beats.collect::<Vec<_>>(),
+        40_000.0,
+        &mut SeededRandom::new(1),
+    );
     assert!(matches!(book.poll_rhythm(now), Periodicity::None { .. }));
 }
 
@@ -326,7 +343,11 @@ fn own_measurements_are_no_training() {
         to_ms: f64::from(beat) * 500.0 + 100.0,
         bytes: [200_000.0, 10_000.0],
     });
-    let (mut book, now) = heard(&beats.collect::<Vec<_>>(), 40_000.0, &mut Draw::new(1));
+    let (mut book, now) = heard(
+        &beats.collect::<Vec<_>>(),
+        40_000.0,
+        &mut SeededRandom::new(1),
+    );
     book.handle_measuring(Rate::from_bits_per_s(1_000_000));
     assert!(matches!(book.poll_rhythm(now), Periodicity::None { .. }));
     book.handle_measuring(Rate::from_bits_per_s(100_000));
@@ -335,33 +356,33 @@ fn own_measurements_are_no_training() {
 
 #[test]
 fn period_is_unknown_at_first() {
-    let (mut book, now) = heard(&ring(1000.0), 2_000.0, &mut Draw::new(1));
+    let (mut book, now) = heard(&ring(1000.0), 2_000.0, &mut SeededRandom::new(1));
     assert!(matches!(book.poll_rhythm(now), Periodicity::Unknown { .. }));
 }
 
 #[test]
 fn period_change_and_end_are_noticed() {
-    let draw = &mut Draw::new(3);
-    let (mut bursts, starts) = played(ring, 400.0, 50, draw);
-    let (faster, later) = played(ring, 250.0, 30, draw);
+    let random = &mut SeededRandom::new(3);
+    let (mut bursts, starts) = played(ring, 400.0, 50, random);
+    let (faster, later) = played(ring, 250.0, 30, random);
     let [end, later] = [end_of(&starts), end_of(&later)];
     bursts.extend(faster.into_iter().map(|it| Burst {
         from_ms: it.from_ms + end,
         to_ms: it.to_ms + end,
         ..it
     }));
-    let (mut book, now) = heard(&bursts, end + later, draw);
+    let (mut book, now) = heard(&bursts, end + later, random);
     let beat = found(book.poll_rhythm(now)).expect("the new beat");
     assert!((245..256).contains(&beat.period.as_millis()), "{beat:?}");
-    let (mut book, now) = heard(&bursts, end + later + 10_000.0, draw);
+    let (mut book, now) = heard(&bursts, end + later + 10_000.0, random);
     assert!(matches!(book.poll_rhythm(now), Periodicity::None { .. }));
 }
 
 #[test]
 fn continuing_period_keeps_its_start() {
-    let draw = &mut Draw::new(3);
-    let (bursts, starts) = played(ring, 400.0, 200, draw);
-    let (mut book, now) = heard(&bursts, 20_000.0, draw);
+    let random = &mut SeededRandom::new(3);
+    let (bursts, starts) = played(ring, 400.0, 200, random);
+    let (mut book, now) = heard(&bursts, 20_000.0, random);
     let first = found(book.poll_rhythm(now)).expect("a beat");
     for step in 0..6_000 {
         let [from, to] = [step, step + 1].map(|step| at(20_100.0 + f64::from(step) * 10.0));
@@ -375,9 +396,9 @@ fn continuing_period_keeps_its_start() {
 
 #[test]
 fn period_carries_collective_shape() {
-    let draw = &mut Draw::new(5);
-    let (bursts, starts) = played(ring, 300.0, 40, draw);
-    let (mut book, now) = heard(&bursts, end_of(&starts), draw);
+    let random = &mut SeededRandom::new(5);
+    let (bursts, starts) = played(ring, 300.0, 40, random);
+    let (mut book, now) = heard(&bursts, end_of(&starts), random);
     let exchanged = |total: u64| {
         let volume = |bytes| Volume {
             bytes: Bytes::new(bytes),
@@ -395,7 +416,7 @@ fn period_carries_collective_shape() {
     assert_eq!(beat.shape, Some(ExchangePattern::Ring));
 }
 
-/// Of what a host forwards for others, which repeats itself otherwise, nothing is counted.
+/// Forwarded traffic of others has another period and does not count.
 #[test]
 fn relay_period_uses_own_traffic() {
     let mut book = IterationDetector::of_segments();
@@ -403,7 +424,7 @@ fn relay_period_uses_own_traffic() {
         bytes: Bytes::new(bytes),
         packets: None,
     };
-    let told = |bytes: u64| PeerTraffic {
+    let describe = |bytes: u64| PeerTraffic {
         peer: Ipv4Addr::new(10, 0, 0, 1),
         sent: volume(3 * bytes),
         received: volume(bytes),
@@ -416,7 +437,7 @@ fn relay_period_uses_own_traffic() {
         total += segments * 9_000;
         book.handle_segments(from, now, [segments, segments / 10]);
         if step % 100 == 0 {
-            book.handle_peers(now, &[told(total)]);
+            book.handle_peers(now, &[describe(total)]);
         }
     }
     let beat = found(book.poll_rhythm(now)).expect("a beat");

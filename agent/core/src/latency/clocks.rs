@@ -1,4 +1,4 @@
-//! Times on clocks that may be set at any moment.
+//! Timestamps on clocks that may be set at any moment.
 
 use reweave_common::probing::Stamps;
 
@@ -7,16 +7,16 @@ use super::ResponderDelay;
 /// Both of a host's clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
-    /// Never set, never backwards.
+    /// The monotonic clock.
     pub steady_ns: u64,
-    /// The one that kernels stamp packets by; it may be set.
+    /// The clock of kernel timestamps, which may be set.
     pub wall_ns: u64,
 }
 
 impl Clocks {
-    /// The clocks are not read at quite the same moment.
+    /// The clocks are read at slightly different moments.
     const MAX_READ_GAP_NS: u64 = 50_000;
-    /// A clock that is being disciplined is at most so much faster or slower: one part in this.
+    /// A disciplined clock is faster or slower by at most one part in this.
     const MIN_SLEW_DIVISOR: u64 = 1000;
 
     /// Whether the wall clock was not set between this moment and `later`.
@@ -31,7 +31,7 @@ impl Clocks {
     }
 }
 
-/// When a packet left or arrived, if it was recorded. The card's clock is one of its own.
+/// When a packet left or arrived, if recorded. The NIC has a clock of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stamp {
     pub kernel_ns: Option<u64>,
@@ -39,14 +39,14 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The kernel and the card tell of one packet one after the other.
+    /// Adds the other timestamp of the packet: the kernel's and the NIC's arrive separately.
     pub(crate) fn add(&mut self, other: Self) {
         self.kernel_ns = self.kernel_ns.or(other.kernel_ns);
         self.hardware_ns = self.hardware_ns.or(other.hardware_ns);
     }
 
-    /// The time from this stamp to a later one, on the best clock that has both. None when that
-    /// clock went backwards. What has no stamp counts from when the program had its turn.
+    /// The time from this timestamp to a later one, on the best clock that has both. None if that clock went
+    /// backwards. Without a timestamp, the program's own time counts.
     pub(super) fn until(&self, later: &Self, turns: [&Clocks; 2]) -> Option<ResponderDelay> {
         if let (Some(from), Some(to)) = (self.hardware_ns, later.hardware_ns) {
             let nanos = to.checked_sub(from)?;

@@ -1,4 +1,4 @@
-//! One probe from its departure until its outcome.
+//! One probe from its departure to its outcome.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use reweave_common::probing::{Routers, Stamps};
 use super::packet::ProbeAnswer;
 use super::{Clocks, ResponderDelay, Stamp, TTL};
 
-/// An answer that the network has not brought by then is taken for lost.
+/// An answer that is later than this counts as lost.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Flight {
     pub(super) flow: FlowKey,
     pub(super) sent: Clocks,
     pub(super) left: Option<Stamp>,
-    /// As large as the MTU: that it arrives is all that is asked of it.
+    /// The probe is as large as the MTU. Only its arrival matters.
     pub(super) is_large: bool,
     /// The prober or the responder was stalled while it was in flight.
     pub(super) is_stalled: bool,
@@ -28,8 +28,8 @@ pub(super) struct Flight {
 pub(super) enum State {
     Flying,
     Answered(Landing),
-    /// Its times are reported. That it was answered counts when its patience ends: if it counted at
-    /// once, there would seem to be fewer losses than there are, since those are known late.
+    /// Its times are reported. That it was answered counts only after the timeout: losses are known late, so counting
+    /// answers at once would make the loss appear smaller.
     Timed,
     /// It had no responder, and that is reported.
     Reported,
@@ -40,7 +40,7 @@ pub(super) struct Landing {
     pub(super) arrived: Stamp,
     pub(super) read: Clocks,
     pub(super) held: Option<ResponderDelay>,
-    /// Whether `held` is more than the responder's guess before its answer left.
+    /// Whether `held` is final, and not the estimate from before the answer left.
     pub(super) is_final: bool,
     pub(super) routers: Routers,
 }
@@ -71,13 +71,13 @@ impl Flight {
         Duration::from_nanos(now.steady_ns.saturating_sub(self.sent.steady_ns))
     }
 
-    /// Whether the network delivered its answer in time: the responder's hold time does not count.
+    /// Whether the network delivered the answer in time, without the responder's hold time.
     pub(super) fn is_in_time(&self, read: &Clocks, held: Option<ResponderDelay>) -> bool {
         let held = held.map_or(Duration::ZERO, |held| Duration::from_nanos(held.nanos));
         self.age(read).saturating_sub(held) < ANSWER_TIMEOUT
     }
 
-    /// Whether all is known that ever will be.
+    /// Whether all timestamps have arrived.
     pub(super) fn is_complete(&self) -> bool {
         let is_final = matches!(&self.state, State::Answered(landing) if landing.is_final);
         is_final && self.left.is_some() && !self.is_large
@@ -98,7 +98,7 @@ impl Landing {
         }
     }
 
-    /// None when a clock was set, or the figures cannot be true.
+    /// None if a clock was set, or the figures are impossible.
     pub(super) fn split(&self, flight: &Flight) -> Option<Split> {
         let left = flight.left.unwrap_or_default();
         let away = left.until(&self.arrived, [&flight.sent, &self.read])?;
@@ -106,7 +106,7 @@ impl Landing {
         let whole = self.read.steady_ns.checked_sub(flight.sent.steady_ns)?;
         let network = away.nanos.checked_sub(held.nanos)?;
         let prober = match away.stamps {
-            // Another clock than the program's: they may differ by a little.
+            // The program's clock differs slightly from the NIC's.
             Stamps::Hardware => whole.saturating_sub(away.nanos),
             _ => whole.checked_sub(away.nanos)?,
         };

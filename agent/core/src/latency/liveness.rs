@@ -1,7 +1,7 @@
-//! Tells a stalled responder from a path that loses probes.
+//! Distinguishes a stalled responder from a path that loses probes.
 //!
-//! A stalled host answers nothing, and answers everything once it runs again; each answer says how long the
-//! responder held the probe. Losses are therefore declared only after the peer was heard again:
+//! A stalled host answers everything once it runs again; each answer says how long the responder held the probe. So
+//! losses are declared only after the peer was heard again:
 //!
 //! ```text
 //!   probes  | | | | | | | | | | | | |
@@ -24,7 +24,7 @@ const MAX_STALL: Duration = Duration::from_secs(5);
 /// Time for the backlog of a resumed responder to arrive.
 const RESUME_GRACE: Duration = Duration::from_millis(300);
 
-/// In nanoseconds of the prober's monotonic clock.
+/// Times are in nanoseconds of the prober's monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct PeerLiveness {
     last_heard_ns: u64,

@@ -10,7 +10,7 @@ use reweave_common::probing::Stamps;
 
 use super::ResponderDelay;
 
-/// Of every packet, without headers.
+/// The length of every packet, without headers.
 pub const PACKET_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"RwP1";
@@ -26,22 +26,22 @@ pub enum Packet {
 /// The session and the number of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeId {
-    /// Drawn at random by the prober when it starts.
+    /// Chosen at random by the prober when it starts.
     pub session: u32,
-    /// Counts up from 1 for each responder.
+    /// Counts from 1 for each responder.
     pub number: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeAnswer {
     pub name: ProbeId,
-    /// What was left of the probe's TTL.
+    /// The probe's remaining TTL.
     pub ttl: u8,
-    /// As far as is known before the answer leaves; absent when a clock was set meanwhile.
+    /// The delay as far as it is known before the answer leaves. None if a clock was set meanwhile.
     pub held: Option<ResponderDelay>,
-    /// How long an earlier probe was held, now that its answer has left.
+    /// How long an earlier probe was held, whose answer has left.
     pub earlier: Option<(u32, ResponderDelay)>,
-    /// The lowest bit is set if the probe before this one arrived, the next for the one before.
+    /// The lowest bit is set if the previous probe arrived, the next bit for the one before, and so on.
     pub seen: u64,
 }
 
@@ -62,7 +62,7 @@ impl Packet {
         bytes
     }
 
-    /// None if it is no probe and no answer. What follows a packet's end is not looked at.
+    /// None if it is neither a probe nor an answer. Trailing bytes are ignored.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.first_chunk::<PACKET_BYTES>()?;
         if bytes[..4] != MAGIC {
@@ -105,7 +105,7 @@ impl ProbeAnswer {
     }
 }
 
-/// 0 says that the time is not known.
+/// 0 if the time is not known.
 fn grade(held: Option<ResponderDelay>) -> u8 {
     match held.map(|held| held.stamps) {
         None => 0,

@@ -16,18 +16,18 @@ use super::packet::{ProbeAnswer, ProbeId};
 use super::schedule::Schedule;
 use super::{Clocks, PACKET_BYTES, Packet, Stamp, Strays};
 
-/// A refusal speaks for probes that were sent this long before and after.
+/// A refusal applies to probes sent within this time before and after.
 const REFUSAL_TTL_NS: u64 = 3_000_000_000;
 
-/// Shortest gap between turns, or hold time of a responder, that counts as a stall. Turns are 130 ms apart at most.
+/// The least gap between turns, or hold time of a responder, that counts as a stall. Turns are at most 130 ms apart.
 pub(super) const MIN_STALL: Duration = Duration::from_millis(500);
 
-/// Of this many probes of a flow no more than one is large.
+/// At most one of this many probes of a flow is large.
 const PROBES_PER_LARGE_PROBE: u32 = 8;
-/// Of a packet, headers of IP and UDP; on a wire, Ethernet's and its checksum.
+/// The headers of IP and UDP; a link adds Ethernet's header and checksum.
 const IP_UDP_HEADER_BYTES: u32 = 28;
 const ETHERNET_FRAMING_BYTES: u64 = 18;
-/// No larger packets are sent, even where an interface takes them.
+/// The largest packet, whatever an interface supports.
 const MAX_PACKET_BYTES: u32 = 9216;
 
 /// The probes of one agent.
@@ -37,7 +37,7 @@ pub struct Prober {
     schedule: Schedule,
     peers: BTreeMap<AddressPair, Peer>,
     flows: BTreeMap<FlowKey, FlowTally>,
-    /// By own address: the largest packet that may leave from it.
+    /// The largest packet from each local address.
     mtus: BTreeMap<Ipv4Addr, u32>,
     strays: Strays,
     stall: StallDetector,
@@ -49,21 +49,20 @@ type AddressPair = [Ipv4Addr; 2];
 #[derive(Debug, Default)]
 struct Peer {
     last_number: u32,
-    /// In the order of their numbers.
+    /// Flights are in the order of their numbers.
     flights: VecDeque<Flight>,
-    /// Whether the responder said that each of them had arrived. Every answer speaks of many, so this
-    /// lies close together.
+    /// Whether the responder reported each probe as arrived. Every answer covers many probes.
     seen: VecDeque<Option<bool>>,
-    /// When the last probe was sent that was refused, if none was answered since.
+    /// When the last refused probe was sent, if none was answered since.
     refused_ns: Option<u64>,
     liveness: PeerLiveness,
 }
 
-/// What was made out of a flow's probes.
+/// The results of a flow's probes.
 #[derive(Debug, Default)]
 struct FlowTally {
     tally: ProbeTally,
-    /// The probe after which any earlier one that is answered was overtaken.
+    /// An earlier probe that is answered after this one was overtaken.
     newest: u32,
     last_network: Option<Duration>,
     small_since: u32,
@@ -75,7 +74,7 @@ pub enum Unsendable {
     Forbidden,
     NoRoom,
     NoWay,
-    /// Its interface takes no packet of this length any longer.
+    /// The interface no longer supports packets of this length.
     TooLong,
 }
 
@@ -84,13 +83,13 @@ pub enum Unsendable {
 pub struct OutgoingProbe {
     pub flow: FlowKey,
     pub bytes: [u8; PACKET_BYTES],
-    /// With the zeros behind these bytes.
+    /// The length, including the zeros after these bytes.
     pub length: usize,
 }
 
 impl Prober {
-    /// `seed` is drawn at random: it tells this prober's probes from those of others.
-    /// Who should answer learns of it at about the same time: `head_start` is given to them.
+    /// `seed` is random and distinguishes this prober's probes. Responders get their roster at about the same time, so
+    /// the first probes are delayed by `head_start`.
     pub fn new(seed: u64, head_start: Duration) -> Self {
         let mut rng = SplitMix64::new(seed);
         Self {
@@ -106,18 +105,18 @@ impl Prober {
 
     pub fn handle_list(&mut self, now: Moment, list: &ProbeList) {
         self.schedule.handle_list(now, list);
-        let tallied = |told: &FlowTally| told.tally != ProbeTally::default();
+        let tallied = |flow_tally: &FlowTally| flow_tally.tally != ProbeTally::default();
         let listed: BTreeSet<_> = list.flows.iter().collect();
         self.flows
-            .retain(|flow, told| tallied(told) || listed.contains(flow));
+            .retain(|flow, flow_tally| tallied(flow_tally) || listed.contains(flow));
     }
 
-    /// By own address: the MTU of its interface. Where it is not known, no probe is large.
+    /// The MTU by local address. Without it, no probe is large.
     pub fn handle_mtus(&mut self, mtus: BTreeMap<Ipv4Addr, u32>) {
         self.mtus = mtus;
     }
 
-    /// Whether it is on the list.
+    /// Whether the flow is on the list.
     pub fn probes(&self, flow: &FlowKey) -> bool {
         self.schedule.has(flow)
     }
@@ -140,20 +139,20 @@ impl Prober {
         })
     }
 
-    /// Of the next probe of a flow, so that what is large is asked now and then.
+    /// The length of a flow's next probe, which is large from time to time.
     fn length(&mut self, now: Moment, flow: &FlowKey) -> usize {
         let mtu = self.mtus.get(flow.source.ip()).copied().unwrap_or(0);
         let mtu = mtu.min(MAX_PACKET_BYTES);
         let length = mtu.saturating_sub(IP_UDP_HEADER_BYTES) as usize;
-        let told = self.flows.entry(*flow).or_default();
-        told.small_since += 1;
-        let is_due = length > PACKET_BYTES && told.small_since >= PROBES_PER_LARGE_PROBE;
+        let tally = self.flows.entry(*flow).or_default();
+        tally.small_since += 1;
+        let is_due = length > PACKET_BYTES && tally.small_since >= PROBES_PER_LARGE_PROBE;
         if is_due
             && self
                 .schedule
                 .grants(now, u64::from(mtu) + ETHERNET_FRAMING_BYTES)
         {
-            told.small_since = 0;
+            tally.small_since = 0;
             return length;
         }
         PACKET_BYTES
@@ -164,13 +163,13 @@ impl Prober {
         self.schedule.next_due()
     }
 
-    /// The host could not send it.
+    /// The host could not send the probe.
     pub fn handle_unsent(&mut self, probe: &OutgoingProbe, why: Unsendable) {
         let Some(flight) = self.sent(pair(&probe.flow), &probe.bytes) else {
             return;
         };
         flight.state = State::Reported;
-        let unsent = &mut self.told(probe.flow).tally.unsent;
+        let unsent = &mut self.flow_tally(probe.flow).tally.unsent;
         *match why {
             Unsendable::Forbidden => &mut unsent.forbidden,
             Unsendable::NoRoom => &mut unsent.no_room,
@@ -179,7 +178,7 @@ impl Prober {
         } += 1;
     }
 
-    /// The kernel stamped a probe as it left. `pair` and `bytes` are the packet's.
+    /// The kernel timestamped a probe as it left. `pair` and `bytes` are the packet's.
     pub fn handle_left(&mut self, pair: AddressPair, bytes: &[u8], stamp: Stamp) {
         if let Some(flight) = self.sent(pair, bytes) {
             flight.left.get_or_insert_default().add(stamp);
@@ -188,7 +187,7 @@ impl Prober {
         }
     }
 
-    /// The peer's kernel sent a probe back: no socket listens there.
+    /// The peer's kernel refused a probe: no socket listens there.
     pub fn handle_refused(&mut self, pair: AddressPair, bytes: &[u8]) {
         let Some(flight) = self.sent(pair, bytes) else {
             return;
@@ -198,14 +197,14 @@ impl Prober {
         }
         flight.state = State::Reported;
         let (flow, sent) = (flight.flow, flight.sent);
-        self.told(flow).tally.refused += 1;
+        self.flow_tally(flow).tally.refused += 1;
         if let Some(peer) = self.peers.get_mut(&pair) {
             peer.refused_ns = Some(sent.steady_ns);
             peer.liveness.handle_refused(&sent);
         }
     }
 
-    /// A packet that came to `to`, a port that probes are sent from, with what was left of its TTL.
+    /// A packet that arrived at `to`, a source port of probes, with its remaining TTL.
     pub fn handle_packet(&mut self, packet: &ReceivedPacket<'_>) {
         let answer = match Packet::read(packet.bytes) {
             None => return self.strays.malformed += 1,
@@ -226,7 +225,7 @@ impl Prober {
         }
     }
 
-    /// After a stall of this process, answers may have overflowed the socket's receive buffer.
+    /// During a stall of this process, answers may have overflowed the socket's receive buffer.
     fn mark_stalled(&mut self, now: &Clocks) {
         if self.stall.tick(Moment::from_micros(now.steady_ns / 1000)) {
             let flights = self.peers.values_mut().flat_map(|peer| &mut peer.flights);
@@ -234,28 +233,28 @@ impl Prober {
         }
     }
 
-    /// Gives up what is overdue.
+    /// Gives up overdue probes.
     pub fn handle_time(&mut self, now: &Clocks) {
         self.mark_stalled(now);
         let Self { peers, flows, .. } = self;
         for peer in peers.values_mut() {
             while let Some((flight, seen)) = peer.pop_overdue(now) {
-                let told = flows.entry(flight.flow).or_default();
+                let report = flows.entry(flight.flow).or_default();
                 match flight.state {
-                    State::Flying if peer.refuses(&flight) => told.tally.refused += 1,
+                    State::Flying if peer.refuses(&flight) => report.tally.refused += 1,
                     _ if flight.is_stalled || peer.liveness.was_stalled(&flight.sent) => {
-                        told.count_stalled(&flight);
+                        report.count_stalled(&flight);
                     }
-                    _ => told.settle(&flight, seen),
+                    _ => report.settle(&flight, seen),
                 }
             }
         }
     }
 
-    /// What came of the probes whose fate was decided since the last call.
+    /// The results of the probes whose outcome was determined since the last call.
     pub fn poll_readings(&mut self) -> Vec<ProbeReading> {
-        let news = self.flows.iter_mut().filter_map(|(&flow, told)| {
-            let tally = std::mem::take(&mut told.tally);
+        let news = self.flows.iter_mut().filter_map(|(&flow, report)| {
+            let tally = std::mem::take(&mut report.tally);
             (tally != ProbeTally::default()).then_some(ProbeReading { flow, tally })
         });
         news.collect()
@@ -266,18 +265,18 @@ impl Prober {
         self.peers.values().all(|peer| peer.flights.is_empty())
     }
 
-    /// Whether answers may yet come to this port.
+    /// Whether answers to this port may still arrive.
     pub fn awaits(&self, port: u16) -> bool {
         let mut flights = self.peers.values().flat_map(|peer| &peer.flights);
         flights.any(|it| it.flow.source.port() == port && matches!(it.state, State::Flying))
     }
 
-    /// All packets so far that were none of its answers.
+    /// The packets so far that answered no probe.
     pub fn strays(&self) -> Strays {
         self.strays
     }
 
-    /// Whether it answers a probe that is remembered; if not, what it says is not heeded.
+    /// Takes an answer to a known probe; others are ignored.
     fn land(
         &mut self,
         pair: AddressPair,
@@ -311,17 +310,17 @@ impl Prober {
             State::Flying => {
                 let landing = Landing::new(answer, packet.stamp, packet.ttl, packet.read);
                 flight.state = State::Answered(landing);
-                // What is large takes longer, and may be overtaken.
+                // Large probes take longer, and may be overtaken.
                 if !flight.is_large {
-                    self.told(flow).note_order(number);
+                    self.flow_tally(flow).note_order(number);
                 }
             }
-            _ => self.told(flow).tally.duplicated += 1,
+            _ => self.flow_tally(flow).tally.duplicated += 1,
         }
         true
     }
 
-    /// Tells a flight's times, if all of them are known now.
+    /// Reports a probe's times, once all of them are known.
     fn time_complete(&mut self, pair: AddressPair, number: u32) {
         let flight = self
             .peers
@@ -333,7 +332,7 @@ impl Prober {
         }
     }
 
-    /// The flight of a probe of ours, by its bytes.
+    /// Our probe with these bytes.
     fn sent(&mut self, pair: AddressPair, bytes: &[u8]) -> Option<&mut Flight> {
         let Some(Packet::Probe(name)) = Packet::read(bytes) else {
             return None;
@@ -345,7 +344,7 @@ impl Prober {
         peer.flight(name.number)
     }
 
-    fn told(&mut self, flow: FlowKey) -> &mut FlowTally {
+    fn flow_tally(&mut self, flow: FlowKey) -> &mut FlowTally {
         self.flows.entry(flow).or_default()
     }
 }
@@ -358,7 +357,7 @@ pub struct ReceivedPacket<'p> {
     pub bytes: &'p [u8],
     pub ttl: u8,
     pub stamp: Stamp,
-    /// When the program had its turn.
+    /// When the program read it.
     pub read: Clocks,
 }
 
@@ -391,20 +390,20 @@ impl Peer {
         Some((flight, self.seen.pop_front().flatten()))
     }
 
-    /// Their numbers follow one another, and only the first ones are ever taken away.
+    /// Numbers are consecutive, and probes are only removed from the front.
     fn flight(&mut self, number: u32) -> Option<&mut Flight> {
         let first = self.flights.front()?.number;
         self.flights.get_mut(number.wrapping_sub(first) as usize)
     }
 
-    /// Kernels do not say so for every probe that they refuse, only about once a second.
+    /// Kernels report a refusal about once a second, not for every probe.
     fn refuses(&self, flight: &Flight) -> bool {
         let apart = |refused: u64| refused.abs_diff(flight.sent.steady_ns);
         self.refused_ns
             .is_some_and(|refused| apart(refused) <= REFUSAL_TTL_NS)
     }
 
-    /// What an answer says of probes before its own.
+    /// Takes what an answer reports about earlier probes.
     fn handle_earlier(&mut self, answer: &ProbeAnswer) {
         self.refused_ns = None;
         if let Some((number, held)) = answer.earlier
@@ -429,21 +428,21 @@ impl FlowTally {
         self.newest = self.newest.max(number);
     }
 
-    /// Neither answered nor lost. Large probes and those already counted stay out.
+    /// Counts the probe as stalled: neither answered nor lost. Large probes and counted ones are left out.
     fn count_stalled(&mut self, flight: &Flight) {
         if !matches!(flight.state, State::Reported) && !flight.is_large {
             self.tally.stalled += 1;
         }
     }
 
-    /// Says what came of it, now that its patience has ended.
+    /// Determines the outcome after the timeout.
     fn settle(&mut self, flight: &Flight, seen: Option<bool>) {
         match (&flight.state, seen) {
             (State::Reported, _) => {}
             (State::Flying, seen) if flight.is_large => match seen {
                 Some(true) => self.tally.large.arrived += 1,
                 Some(false) => self.tally.large.lost += 1,
-                // What came of the small ones beside it is not known either.
+                // The outcome of small probes at that time is not known either.
                 None => {}
             },
             _ if flight.is_large => self.tally.large.arrived += 1,
@@ -458,7 +457,7 @@ impl FlowTally {
         }
     }
 
-    /// Says how long it took where.
+    /// Reports the times of the probe's parts.
     fn time(&mut self, flight: &Flight) {
         let State::Answered(landing) = &flight.state else {
             return;

@@ -11,26 +11,26 @@ use super::packet::{ProbeAnswer, ProbeId};
 use super::prober::ReceivedPacket;
 use super::{Clocks, PACKET_BYTES, Packet, ResponderDelay, Stamp, Strays};
 
-/// Probers of one host that are remembered: an agent, and a few that people started.
+/// The limit of probers per host: an agent, and a few commands.
 const MAX_SESSIONS_PER_HOST: usize = 8;
-/// Times that wait for an answer to take them along.
+/// The limit of times that wait for a later answer.
 const MAX_EARLIER_TIMES: usize = 32;
-/// Answers that wait for the stamp of their departure.
+/// The limit of answers that wait for their timestamps.
 const MAX_PENDING_STAMPS: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct Responder {
     roster: BTreeSet<Ipv4Addr>,
-    /// Who was on it before, and until when they may probe on, not knowing better.
+    /// Hosts of the previous roster, and until when they are still answered.
     former: BTreeMap<Ipv4Addr, Moment>,
     sessions: BTreeMap<Prober, Session>,
     leaving: VecDeque<Leaving>,
-    /// When a packet came last: if the wall clock was set since, its stamps are of no use.
+    /// The time of the last packet: if the wall clock was set since, kernel timestamps are useless.
     last_turn: Option<Clocks>,
     strays: Strays,
 }
 
-/// By its address and the session it has drawn.
+/// A prober's address and random session.
 type Prober = (Ipv4Addr, u32);
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct Session {
     newest: u32,
     /// The lowest bit is the newest probe, and so always set.
     seen: u64,
-    /// Of answers that have left; each later one takes one of these along.
+    /// Hold times of sent answers; each later answer takes one along.
     earlier: VecDeque<(u32, ResponderDelay)>,
     heard: Clocks,
 }
@@ -53,9 +53,9 @@ struct Leaving {
 }
 
 impl Responder {
-    /// Answers these hosts from now on. Whom the roster before had besides is answered for as long as `grace`: a
-    /// coordinator that was started again hears of hosts one by one, and meanwhile they probe on by their old lists.
-    /// Unanswered probes would pass for lost.
+    /// Answers these hosts from now on. Hosts that only the previous roster had are answered for `grace` longer: a
+    /// restarted coordinator learns hosts one by one, and meanwhile they probe by their old lists. Their unanswered
+    /// probes would count as lost.
     pub fn handle_roster(
         &mut self,
         now: Moment,
@@ -78,8 +78,7 @@ impl Responder {
         self.roster.contains(&host) || self.former.get(&host).is_some_and(is_graced)
     }
 
-    /// The answer to a packet, if there is one. It goes to where the packet came from, from where
-    /// the packet went to.
+    /// The answer to a packet, if any. It is sent back to the packet's source from its destination.
     pub fn handle_packet(&mut self, packet: &ReceivedPacket<'_>) -> Option<[u8; PACKET_BYTES]> {
         let steady = self.last_turn.replace(packet.read);
         let steady = steady.is_none_or(|last| last.agree(&packet.read));
@@ -108,7 +107,7 @@ impl Responder {
         Some(Packet::Answer(answer).to_bytes())
     }
 
-    /// The kernel stamped an answer to `host` as it left.
+    /// The kernel timestamped an answer to `host` as it left.
     pub fn handle_left(&mut self, host: Ipv4Addr, bytes: &[u8], stamp: Stamp, now: &Clocks) {
         let Some(Packet::Answer(ProbeAnswer { name, .. })) = Packet::read(bytes) else {
             return;
@@ -130,7 +129,7 @@ impl Responder {
         }
     }
 
-    /// All packets so far that were not answered.
+    /// The packets so far that were not answered.
     pub fn strays(&self) -> Strays {
         self.strays
     }
@@ -149,7 +148,7 @@ impl Responder {
         session
     }
 
-    /// Forgets whom of this host was not heard for longest, when it has too many.
+    /// Forgets the host's longest silent session, if it has too many.
     fn make_room(&mut self, host: Ipv4Addr) {
         let of_host = || self.sessions.range((host, 0)..=(host, u32::MAX));
         let oldest = of_host().min_by_key(|(_, it)| it.heard.steady_ns);
@@ -175,7 +174,7 @@ impl Responder {
 }
 
 impl Session {
-    /// The card's stamp takes the place of the kernel's, if that has not been reported.
+    /// The NIC's timestamp replaces the kernel's, if that was not reported yet.
     fn note_left(&mut self, number: u32, held: ResponderDelay) {
         self.earlier.retain(|(noted, _)| *noted != number);
         if self.earlier.len() == MAX_EARLIER_TIMES {
@@ -184,7 +183,7 @@ impl Session {
         self.earlier.push_back((number, held));
     }
 
-    /// Notes that a probe has arrived, and says which of the 64 before it had.
+    /// Records a probe's arrival, and returns which of the previous 64 arrived.
     fn note(&mut self, number: u32) -> u64 {
         if let Some(ahead) = number.checked_sub(self.newest) {
             self.seen = self.seen.checked_shl(ahead).unwrap_or(0) | 1;

@@ -12,31 +12,31 @@ use reweave_common::units::Rate;
 use super::packet::PACKET_BYTES;
 use crate::grant::{self, MAX_LIST_TTL};
 
-/// What a probe takes on a wire: with the headers of UDP, IP and Ethernet and its checksum.
+/// The bytes of a probe on a link, with UDP, IP and Ethernet headers and the checksum.
 pub const PROBE_WIRE_BYTES: u64 = PACKET_BYTES as u64 + 8 + 20 + 18;
-/// No list makes an agent send more.
+/// The largest rate, whatever a list says.
 pub const MAX_RATE: Rate = Rate::from_bits_per_s(10_000_000);
-/// No list makes an agent probe one flow more often.
+/// The least interval of a flow, whatever a list says.
 const MIN_INTERVAL: Duration = Duration::from_micros(100);
-/// How far ahead of their share probes may be, so that not each of them is a turn of its own.
+/// How far ahead of its rate it may send, so that several probes share a turn.
 const MAX_BURST_TIME: Duration = Duration::from_millis(85);
-/// Large probes may take this part of the rate.
+/// Large probes take at most this part of the rate.
 const LARGE_RATE_DIVISOR: u32 = 10;
-/// Of this part of the rate they make no use, or a burst would take them beyond it for a second.
+/// They leave this part of the rate unused, so that a burst does not exceed it within a second.
 const SPARE_RATE_DIVISOR: u64 = 11;
 
 #[derive(Debug)]
 pub(super) struct Schedule {
     due: BTreeSet<(Moment, FlowKey)>,
     period: Duration,
-    /// Between two probes, when there are as many as may be.
+    /// The gap between two probes at the full rate.
     gap: Duration,
     share_at: Moment,
-    /// Before then no probe may be a large one.
+    /// The earliest time of the next large probe.
     large_at: Moment,
     ends: Moment,
     rng: SplitMix64,
-    /// Before a flow is probed for the first time.
+    /// The delay before a flow's first probe.
     head_start: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Schedule {
         }
     }
 
-    /// Probes these flows from now on, and no others. A flow that was probed before keeps its turn.
+    /// Probes exactly these flows from now on. A flow that was probed before keeps its turn.
     pub(super) fn handle_list(&mut self, now: Moment, list: &ProbeList) {
         let before = std::mem::take(&mut self.due);
         let before: BTreeMap<_, _> = before.into_iter().map(|(at, flow)| (flow, at)).collect();
@@ -73,7 +73,7 @@ impl Schedule {
         self.due.iter().any(|(_, due)| due == flow)
     }
 
-    /// A flow whose turn it is.
+    /// The flow whose turn it is.
     pub(super) fn poll(&mut self, now: Moment) -> Option<FlowKey> {
         if now >= self.ends {
             self.due.clear();
@@ -84,13 +84,13 @@ impl Schedule {
         let &(due, flow) = self.due.first().filter(|(due, _)| *due <= now)?;
         self.due.pop_first();
         self.share_at = self.share_at.max(now) + self.gap;
-        // Jittered by a quarter, and never in arrears.
+        // The pause has a jitter of a quarter of the period. Missed probes are not made up for.
         let pause = self.period * 3 / 4 + self.rng.below_duration(self.period / 2);
         self.due.insert(((due + pause).max(now), flow));
         Some(flow)
     }
 
-    /// Whether the probe whose turn it is may take this much on the wire.
+    /// Whether the next probe may have this many bytes on a link.
     pub(super) fn grants(&mut self, now: Moment, wire_bytes: u64) -> bool {
         if now < self.large_at {
             return false;
@@ -152,7 +152,7 @@ mod tests {
         Moment::from_micros(ms * 1000)
     }
 
-    /// Lets time pass, and says when which flow had its turn.
+    /// Lets time pass, and returns the time of each flow's turns.
     fn play(schedule: &mut Schedule, from: Moment, to: Moment) -> Vec<(Moment, FlowKey)> {
         let (mut now, mut turns) = (from, vec![]);
         while now < to {

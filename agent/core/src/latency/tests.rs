@@ -15,7 +15,7 @@ use super::{Clocks, MAX_RATE, Prober, ReceivedPacket, Responder, Stamp, Strays, 
 const PROBER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const RESPONDER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 const NS_PER_MS: u64 = 1_000_000;
-/// From the program to the wire, and from the wire to the program.
+/// The delay between the program and the link, in both directions.
 const STACK_DELAY_NS: u64 = 20_000;
 const READ_DELAY_NS: u64 = 70_000;
 
@@ -38,7 +38,7 @@ fn list(ports: &[u16]) -> ProbeList {
     }
 }
 
-/// What becomes of a packet on its way.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy)]
 enum PacketFate {
     Takes(u64),
@@ -46,7 +46,7 @@ enum PacketFate {
     Lost,
 }
 
-/// What the network does to the probe that is sent as the n-th, and to its answer.
+/// The fates of the n-th probe and its answer.
 type PathFates = fn(u64) -> [PacketFate; 2];
 
 struct World {
@@ -57,14 +57,14 @@ struct World {
     /// How far each host's wall clock is from its steady one.
     offset_ns: [u64; 2],
     sent: u64,
-    /// What is longer does not come through.
+    /// Longer packets are dropped.
     longest: usize,
     flying: Vec<(u64, Event)>,
-    /// Start and end of a stall of the prober's host (0) and of the responder's (1).
+    /// The stall of the prober's host (0) and of the responder's (1).
     stall_ns: [[u64; 2]; 2],
-    /// Whether the kernel says when answers leave.
+    /// Whether the kernel reports when answers leave.
     stamps_answers: bool,
-    /// Whether it says so only once all that had arrived is answered.
+    /// Whether it reports that only after everything that arrived is answered.
     stamps_late: bool,
     unstamped: Vec<([u8; PACKET_BYTES], Stamp)>,
 }
@@ -114,7 +114,7 @@ impl World {
         Moment::from_micros(self.now_ns / 1000)
     }
 
-    /// Plays for this long; what came of the probes.
+    /// Runs for this long, and returns the results of the probes.
     fn play(&mut self, ms: u64) -> ProbeTally {
         let end = self.now_ns + ms * NS_PER_MS;
         let mut tally = ProbeTally::default();
@@ -301,7 +301,7 @@ fn unstamped_departure_uses_program_clock() {
 
 #[test]
 fn consecutive_responses_are_all_timed() {
-    // All of a period's probes arrive at once.
+    // All probes of a period arrive at once.
     let mut world = World::new(|nth| {
         [
             PacketFate::Takes((20 - nth % 20) * NS_PER_MS),
@@ -383,11 +383,11 @@ fn stalled_prober_reports_no_loss() {
     assert!(world.sent - decided <= 12, "{tally:?} of {}", world.sent);
 }
 
-/// Its answers come after the prober's timeout.
+/// Its answers arrive after the prober's timeout.
 #[test]
 fn stalled_responder_is_not_network_loss() {
     let mut world = World::new(|nth| match nth {
-        // One lost in the responder's receive buffer, one by the network.
+        // One is lost in the responder's receive buffer, one in the network.
         30 | 70 => [PacketFate::Lost, PacketFate::Takes(NS_PER_MS)],
         _ => [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)],
     });
@@ -402,7 +402,7 @@ fn stalled_responder_is_not_network_loss() {
     assert!(longest < Some(Duration::from_millis(3)), "{longest:?}");
 }
 
-/// Delay of the network, with no stall at either host.
+/// The network delays the answer, without a stall at either host.
 #[test]
 fn answer_delayed_by_network_is_lost() {
     let mut world = World::new(|nth| match nth % 50 {
@@ -439,7 +439,7 @@ fn reordered_and_duplicate_answers_are_counted() {
 
 #[test]
 fn flows_do_not_overtake_one_another() {
-    // What one path takes longer is no reordering.
+    // Different latencies of paths are no reordering.
     let mut world = World::new(|nth| match nth % 2 {
         0 => [
             PacketFate::Takes(300 * NS_PER_MS),
@@ -496,7 +496,7 @@ fn closed_port_counts_no_loss() {
     let mut world = World::new(|_| [PacketFate::Lost, PacketFate::Lost]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let mut tally = ProbeTally::default();
-    // As kernels do, the host speaks up for one probe in ten.
+    // Like a kernel, the host refuses one probe in ten.
     for turn in 0..50 {
         while let Some(probe) = world.prober.poll_probe(world.moment(), world.clocks(0, 0)) {
             if turn % 10 == 0 {
@@ -588,7 +588,7 @@ fn removed_prober_keeps_grace_period() {
     world
         .responder
         .handle_roster(now, [RESPONDER_ADDRESS], grace);
-    // A later one does not make it longer, or it would never end.
+    // A later stall does not extend it.
     world.play(2_000);
     let now = world.moment();
     world
@@ -620,7 +620,7 @@ fn forged_and_late_answers_are_counted() {
         }
     );
     assert_eq!(tally.lost.count(), 1);
-    // Another session's, another port's, another host's, and one that was never asked for.
+    // Packets of another session, another port and another host, and one that was never requested.
     let mut others = World::new(|_| [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)]);
     others.prober = Prober::new(8, Duration::ZERO);
     let probe = |world: &mut World| {
@@ -688,7 +688,7 @@ fn excessive_probe_list_is_capped() {
     assert!(probes.count() <= 70, "10 Mb/s, and 5 ms ahead");
 }
 
-/// A prober whose interface takes 9000 bytes, over a network that takes this many, for twenty seconds.
+/// A prober whose interface supports 9000 bytes, over a network that supports this many, for twenty seconds.
 fn with_large(longest: usize, ways: PathFates) -> ProbeTally {
     let mut world = World::new(ways);
     world.longest = longest;
@@ -716,7 +716,7 @@ fn large_probes_are_counted_separately() {
     );
 }
 
-/// What is lost on its way back had arrived.
+/// A probe whose answer is lost has arrived.
 #[test]
 fn lost_answer_counts_large_probe_arrived() {
     let tally = with_large(usize::MAX, |nth| match nth % 3 {

@@ -9,12 +9,12 @@ pub struct ByteBudget {
     bytes_per_s: u64,
     most: u64,
     left: u64,
-    /// Up to when it was filled.
+    /// The time of the last refill.
     at: Option<Moment>,
 }
 
 impl ByteBudget {
-    /// It is full at first.
+    /// A full bucket.
     pub fn new(bytes_per_s: u64, most: u64) -> Self {
         Self {
             bytes_per_s,
@@ -24,7 +24,7 @@ impl ByteBudget {
         }
     }
 
-    /// There is nothing in it at first.
+    /// An empty bucket.
     pub fn empty(now: Moment, bytes_per_s: u64, most: u64) -> Self {
         Self {
             left: 0,
@@ -33,7 +33,7 @@ impl ByteBudget {
         }
     }
 
-    /// Takes this many bytes out of it, if they are there.
+    /// Takes this many bytes, if available.
     pub fn take(&mut self, now: Moment, bytes: u64) -> bool {
         self.fill(now);
         let enough = bytes <= self.left;
@@ -43,12 +43,12 @@ impl ByteBudget {
         enough
     }
 
-    /// They were not used.
+    /// Returns unused bytes.
     pub fn give_back(&mut self, bytes: u64) {
         self.left = self.left.saturating_add(bytes).min(self.most);
     }
 
-    /// How long until this many bytes will be there; none if they never will.
+    /// The time until this many bytes are available; none if that never happens.
     pub fn wait(&mut self, now: Moment, bytes: u64) -> Option<Duration> {
         self.fill(now);
         let lacking = bytes.saturating_sub(self.left);
@@ -61,7 +61,7 @@ impl ByteBudget {
         let since = *self.at.get_or_insert(now);
         let micros = now.since(since).as_micros();
         let grown = micros * u128::from(self.bytes_per_s) / 1_000_000;
-        // Less than a byte stays in the time that has gone by.
+        // Time worth less than a byte is kept for the next refill.
         if grown > 0 {
             let grown = u64::try_from(grown).unwrap_or(u64::MAX);
             self.left = self.left.saturating_add(grown).min(self.most);

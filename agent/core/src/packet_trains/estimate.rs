@@ -1,4 +1,4 @@
-//! The bandwidth estimate of many trains together.
+//! The bandwidth estimate of several trains.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,11 +7,11 @@ use reweave_common::units::Rate;
 
 use super::TrainVerdict;
 
-/// Trains that are remembered.
+/// The number of trains that are kept.
 const MAX_VERDICTS: usize = 64;
-/// With fewer, no two of them bound the median in 95 of 100 cases.
+/// With fewer trains, no interval covers the median with 95 percent confidence.
 const MIN_RATES: usize = 6;
-/// An interval that is wider, as a part of the rate, tells nothing.
+/// A wider interval, relative to the rate, is no result.
 const MAX_INTERVAL_WIDTH: f64 = 0.2;
 
 /// The last trains of one flow.
@@ -28,7 +28,7 @@ impl BandwidthEstimate {
         self.verdicts.push_back(verdict);
     }
 
-    /// How many are remembered.
+    /// The number of trains that are kept.
     pub fn trains(&self) -> u32 {
         self.verdicts.len() as u32
     }
@@ -37,9 +37,9 @@ impl BandwidthEstimate {
         let mut rates: Vec<_> = self.rates().collect();
         rates.sort_by(f64::total_cmp);
         let trains = self.trains();
-        let told = rates.len() >= MIN_RATES && rates.len() * 2 > self.verdicts.len();
-        match bounds(&rates).filter(|_| told) {
-            None => self.untold(trains),
+        let is_estimate = rates.len() >= MIN_RATES && rates.len() * 2 > self.verdicts.len();
+        match bounds(&rates).filter(|_| is_estimate) {
+            None => self.lower_bound(trains),
             Some([least, most]) => known(&rates, least, most),
         }
     }
@@ -51,7 +51,7 @@ impl BandwidthEstimate {
         })
     }
 
-    fn untold(&self, trains: u32) -> Bandwidth {
+    fn lower_bound(&self, trains: u32) -> Bandwidth {
         let least = self.verdicts.iter().filter_map(|it| match it {
             TrainVerdict::AtLeast(rate) => Some(*rate),
             _ => None,
@@ -79,7 +79,7 @@ impl BandwidthEstimate {
     }
 }
 
-/// `rates` are in order.
+/// `rates` are sorted.
 fn known(rates: &[f64], least: f64, most: f64) -> Bandwidth {
     let rate = rates[(rates.len() - 1) / 2];
     let trains = rates.len() as u32;
@@ -96,8 +96,8 @@ fn known(rates: &[f64], least: f64, most: f64) -> Bandwidth {
     }
 }
 
-/// Between which two the median of all possible trains lies in 95 of 100 cases, for any
-/// distribution: as likely as that few heads among that many coins.
+/// The interval that contains the median of all possible trains with 95 percent confidence, for any distribution, by
+/// the binomial distribution.
 fn bounds(rates: &[f64]) -> Option<[f64; 2]> {
     let count = rates.len();
     let mut chance = (0..count).fold(1.0, |chance, _| chance / 2.0);
@@ -119,7 +119,7 @@ fn in_whole_bits(bits_per_s: f64) -> Rate {
 mod tests {
     use super::*;
 
-    fn told(verdicts: impl IntoIterator<Item = TrainVerdict>) -> Bandwidth {
+    fn estimate_of(verdicts: impl IntoIterator<Item = TrainVerdict>) -> Bandwidth {
         let mut estimate = BandwidthEstimate::default();
         for verdict in verdicts {
             estimate.handle_verdict(verdict);
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn bounds_match_sign_test() {
-        // Ranks from tables of distribution-free intervals of the median.
+        // Ranks from tables of distribution-free confidence intervals of the median.
         for (count, rank) in [(6, 1), (8, 1), (9, 2), (12, 3), (20, 6), (25, 8), (50, 18)] {
             let rates: Vec<_> = (1..=count).map(f64::from).collect();
             let expected = [f64::from(rank), f64::from(count + 1 - rank)];
@@ -147,7 +147,7 @@ mod tests {
         });
         let Bandwidth::Known {
             rate, least, most, ..
-        } = told(rates)
+        } = estimate_of(rates)
         else {
             panic!("it is known");
         };
@@ -157,20 +157,20 @@ mod tests {
 
     #[test]
     fn few_or_disagreeing_trains_are_unknown() {
-        let five = told([TrainVerdict::Rate(1e9); 5]);
+        let five = estimate_of([TrainVerdict::Rate(1e9); 5]);
         let few = |trains| Bandwidth::Unknown {
             why: Unclear::Few,
             trains,
         };
-        assert_eq!((told([]), five), (few(0), few(5)));
+        assert_eq!((estimate_of([]), five), (few(0), few(5)));
         let spread = (0..20).map(|it| TrainVerdict::Rate(5e8 + f64::from(it) * 5e7));
         let why = Unclear::Unsteady;
-        assert_eq!(told(spread), Bandwidth::Unknown { why, trains: 20 });
+        assert_eq!(estimate_of(spread), Bandwidth::Unknown { why, trains: 20 });
         let why = Unclear::Batched;
         let mostly = [TrainVerdict::Unclear(why); 15]
             .into_iter()
             .chain([TrainVerdict::Rate(1e9); 9]);
-        assert_eq!(told(mostly), Bandwidth::Unknown { why, trains: 24 });
+        assert_eq!(estimate_of(mostly), Bandwidth::Unknown { why, trains: 24 });
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
         let rate = Rate::from_bits_per_s(7_000_000_000);
         let trains = 9;
         assert_eq!(
-            told([TrainVerdict::AtLeast(7e9); 9]),
+            estimate_of([TrainVerdict::AtLeast(7e9); 9]),
             Bandwidth::AtLeast { rate, trains }
         );
     }

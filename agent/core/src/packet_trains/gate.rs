@@ -1,7 +1,7 @@
-//! When trains may go: while the host's links are idle, and will stay idle.
+//! When trains may be sent: while the host's links are idle, and will stay idle.
 //!
-//! With an iteration period, that is its idle gap, as far as it is predicted and the links are seen to be idle.
-//! Without a period, it is when nothing has crossed the links for a while. As long as it is unknown whether there is
+//! With an iteration period, that is its predicted idle gap, while the links are seen to be idle. Without a period, it
+//! is when the links have been idle for a while. As long as it is unknown whether there is a period, no train is sent.
 //! a period, no train goes.
 
 use std::time::Duration;
@@ -10,40 +10,40 @@ use reweave_common::moment::Moment;
 use reweave_common::periodicity::{IterationPeriod, Periodicity};
 use reweave_common::units::{Bytes, Percent, Rate};
 
-/// What was heard longer ago predicts nothing.
+/// Older observations predict nothing.
 const RHYTHM_TTL: Duration = Duration::from_secs(5);
 /// Periods with a lower confidence predict nothing.
 const MIN_CONFIDENCE: Percent = Percent::new(60).expect("it is at most 100");
-/// No period is more exact.
+/// The precision of periods.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 const MARGIN_DIVISOR: u32 = 8;
-/// Wires that were seen to carry something so lately do not rest.
+/// The least time since the links were last seen busy.
 const MIN_IDLE_TIME: Duration = Duration::from_millis(20);
-/// Who looks at quiet wires looks seldom.
+/// Without recent observations, idleness is unknown.
 const WATCH_TTL: Duration = Duration::from_millis(160);
-/// Without a rhythm, wires are quiet when they have carried no more than this beyond what is no traffic, less what that
-/// leaves over meanwhile. Any load has leaked away after two seconds.
+/// Without a period, links are idle when they have carried no more than this beyond background traffic, less what has
+/// leaked since. Any load has leaked away after two seconds.
 const MAX_QUIET_BYTES: f64 = 50_000.0;
 const MAX_LOAD_BYTES: f64 = 2.0 * MAX_STILL_BYTES_PER_S;
-/// And then are taken to rest on for this.
+/// Then they are assumed to stay idle for this time.
 const QUIET_TTL: Duration = Duration::from_millis(200);
 
-/// Less is no traffic that a train could hurt: control, probes, acknowledgements.
+/// Background traffic that a train cannot disturb: control, probes, acknowledgements.
 const MAX_STILL_BYTES_PER_S: f64 = 500_000.0;
-/// Nor is this part of what the wires carry at their busiest.
+/// A train cannot disturb traffic of this share of the links' largest traffic either.
 const MAX_STILL_SHARE: f64 = 0.05;
-/// The busiest is forgotten by half in this many readings: about a minute.
+/// The largest traffic decays by half within about a minute of readings.
 const DECAY_PER_READING: f64 = 1.0 / 8192.0;
 
 #[derive(Debug, Clone, Default)]
 pub struct IdleGate {
     heard: Option<(Moment, Periodicity)>,
     busy: Option<Moment>,
-    /// Whether they ever carried what is more than chatter.
+    /// Whether the links ever carried more than background traffic.
     loaded: bool,
     watched: Option<Moment>,
     busiest: f64,
-    /// What was carried lately beyond what is no traffic.
+    /// The recent traffic beyond background traffic.
     load_bytes: f64,
 }
 
@@ -52,7 +52,7 @@ impl IdleGate {
         self.heard = Some((now, rhythm));
     }
 
-    /// What all wires together carried from one moment to another.
+    /// The traffic of all links in an interval.
     pub fn handle_growth(&mut self, from: Moment, to: Moment, bytes: Bytes) {
         let seconds = to.since(from).as_secs_f64().max(1e-3);
         let rate = bytes.count() as f64 / seconds;
@@ -66,7 +66,7 @@ impl IdleGate {
         }
     }
 
-    /// Whether the wires carry no more than chatter, and have for a while.
+    /// Whether the links have only carried background traffic for a while.
     pub fn is_quiet(&self) -> bool {
         self.load_bytes < MAX_QUIET_BYTES
     }
@@ -76,13 +76,13 @@ impl IdleGate {
         self.watched.is_some()
     }
 
-    /// What the wires carried at most lately, if that ever was more than chatter.
+    /// The largest recent traffic, if it ever exceeded background traffic.
     pub fn busiest(&self) -> Option<Rate> {
         let busiest = Rate::from_bits_per_s((self.busiest * 8.0) as u64);
         self.loaded.then_some(busiest)
     }
 
-    /// Until when a train that begins now would disturb no job; none if it would.
+    /// The end of the time in which a train that starts now disturbs no job. None if it would disturb one.
     pub fn open_until(&self, now: Moment) -> Option<Moment> {
         let fresh = |at: Moment| now.since(at) < RHYTHM_TTL;
         let (_, rhythm) = self.heard.filter(|(at, _)| fresh(*at))?;
@@ -97,7 +97,7 @@ impl IdleGate {
     }
 }
 
-/// Until shortly before the end of the gap that `now` lies in, if it lies in one.
+/// The time shortly before the end of the current gap. None outside of gaps.
 fn gap_left(beat: &IterationPeriod, now: Moment) -> Option<Moment> {
     let period = beat.period.as_micros();
     if beat.confidence_percent < MIN_CONFIDENCE || period == 0 {
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// A job of this beat, up to `end_ms`: its wires are busy outside the gap.
+    /// A job with this period, up to `end_ms`: its links are busy outside the gap.
     fn gate(rhythm: Periodicity, end_ms: u64, is_busy: impl Fn(u64) -> bool) -> IdleGate {
         let mut gate = IdleGate::default();
         for ms in (0..end_ms).step_by(10) {

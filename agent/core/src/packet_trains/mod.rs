@@ -1,5 +1,5 @@
-//! Bandwidth by trains of packets: many packets are sent at once, and the slowest link of the path spreads them out.
-//! Their arrival times give its rate.
+//! Bandwidth by packet trains: many packets are sent at once, and the slowest link of the path spreads them. Their
+//! arrival times give its rate.
 //!
 //! A train is requested and granted first. The receiver records the arrival of each packet, by timestamps of the
 //! kernel or the NIC, and reports them on request. No answer is longer than its request.
@@ -27,7 +27,7 @@ pub use train_packet::{
 };
 pub use train_sequence::TrainSequence;
 
-/// UDP, IP and Ethernet without its checksum, as kernels count frames.
+/// UDP, IP and Ethernet headers without the checksum, as kernels count frames.
 pub const FRAME_HEADER_BYTES: u32 = 8 + 20 + 14;
-/// No train is longer.
+/// The limit of a train's length.
 pub const MAX_PACKETS: u32 = 2048;

@@ -14,26 +14,26 @@ use super::{FRAME_HEADER_BYTES, MAX_PACKETS};
 use crate::latency::{ReceivedPacket, Stamp};
 use crate::packet_trains::budget::ByteBudget;
 
-/// A granted train is awaited for this time, and its arrivals are kept for the same time.
+/// How long a granted train is awaited, and how long its arrivals are kept.
 const TRAIN_TIMEOUT: Duration = Duration::from_millis(1000);
-/// No host takes more than this.
+/// The limit of received bytes.
 const MAX_BYTES_PER_S: u64 = 12_500_000;
 const MAX_BURST_BYTES: u64 = 8_000_000;
-/// What fits an Ethernet frame everywhere, and what jumbo frames carry.
+/// The range is from the size that fits every Ethernet frame to that of jumbo frames.
 const PACKET_SIZES_BYTES: std::ops::RangeInclusive<u16> = HEADER_BYTES as u16..=8972;
 
 #[derive(Debug)]
 pub struct TrainReceiver {
     rng: SplitMix64,
     roster: BTreeSet<Ipv4Addr>,
-    /// Until then a train may begin, as was said last.
+    /// The last reported time until which a train may start.
     open_until: Option<Moment>,
     budget: ByteBudget,
     expected: Option<GrantedTrain>,
     strays: u64,
 }
 
-/// The one train that is granted.
+/// The granted train; there is one at a time.
 #[derive(Debug)]
 struct GrantedTrain {
     from: SocketAddrV4,
@@ -43,11 +43,11 @@ struct GrantedTrain {
     granted: Moment,
     arrived: Vec<Stamp>,
     /// Its last page was fetched.
-    told: bool,
+    is_fetched: bool,
 }
 
 impl TrainReceiver {
-    /// `seed` is drawn at random: keys cannot be guessed.
+    /// `seed` is random: keys cannot be guessed.
     pub fn new(seed: u64) -> Self {
         Self {
             rng: SplitMix64::new(seed),
@@ -59,12 +59,12 @@ impl TrainReceiver {
         }
     }
 
-    /// Takes trains of these hosts from now on, and of no others.
+    /// Accepts trains of exactly these hosts from now on.
     pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {
         self.roster = roster.into_iter().collect();
     }
 
-    /// Whether a train may come any moment now.
+    /// Whether a train may arrive now.
     pub fn is_expecting(&self, now: Moment) -> bool {
         let waits = |it: &GrantedTrain| !it.is_complete() && now.since(it.granted) < TRAIN_TIMEOUT;
         self.expected.as_ref().is_some_and(waits)
@@ -75,9 +75,8 @@ impl TrainReceiver {
         self.strays
     }
 
-    /// The answer, if there is one, goes to where the packet came from; it is never longer. `packet`
-    /// may hold only the beginning of the `length` bytes that came. Trains are
-    /// granted until `open_until`.
+    /// The answer, if any, goes back to the packet's source and is never longer than the packet. `packet` may hold
+    /// only the beginning of its `length` bytes. Trains are granted until `open_until`.
     pub fn handle_packet(
         &mut self,
         now: Moment,
@@ -102,7 +101,7 @@ impl TrainReceiver {
             TrainMessage::Fetch { key, page } if length >= PAGE_BYTES => {
                 self.page(packet, train, key, page)
             }
-            // A short question would get a longer answer.
+            // The answer would be longer than the request.
             _ => {
                 self.strays += 1;
                 None
@@ -119,10 +118,10 @@ impl TrainReceiver {
         shape: TrainShape,
     ) -> TrainMessage {
         if let Some(expected) = &self.expected
-            && !expected.told
+            && !expected.is_fetched
             && now.since(expected.granted) < TRAIN_TIMEOUT * 2
         {
-            // The grant was lost, or who asks is impatient.
+            // The grant was lost, or the requester repeated its request.
             if (expected.from, expected.train, expected.shape) == (from, train, shape) {
                 return TrainMessage::Grant { key: expected.key };
             }
@@ -141,7 +140,7 @@ impl TrainReceiver {
                     key,
                     granted: now,
                     arrived: vec![Stamp::default(); shape.packets as usize],
-                    told: false,
+                    is_fetched: false,
                 });
                 TrainMessage::Grant { key }
             }
@@ -185,7 +184,7 @@ impl TrainReceiver {
         };
         let all = expected.after_ns();
         let page_of = all.chunks(PAGE_PACKETS).nth(page as usize);
-        expected.told |= (page as usize + 1) * PAGE_PACKETS >= all.len();
+        expected.is_fetched |= (page as usize + 1) * PAGE_PACKETS >= all.len();
         page_of.map(|after_ns| TrainMessage::Arrivals {
             page,
             after_ns: after_ns.to_vec(),
@@ -202,7 +201,7 @@ fn stamped(packet: &ReceivedPacket<'_>) -> Stamp {
 }
 
 impl GrantedTrain {
-    /// An earlier or later train of the same host and port.
+    /// Whether this is the granted train of that host and port.
     fn is_of(&self, from: SocketAddrV4, train: Train) -> bool {
         self.from == from && self.train.session == train.session
     }
@@ -212,12 +211,12 @@ impl GrantedTrain {
     }
 
     fn is_complete(&self) -> bool {
-        // What comes last was sent last, nearly always.
+        // The last arrival is nearly always the last packet sent.
         let last = self.arrived.last();
         last.is_some_and(|it| *it != Stamp::default())
     }
 
-    /// By the card's stamps where all that arrived has them, else by the kernel's.
+    /// Uses the NIC's timestamps if all arrivals have them, otherwise the kernel's.
     fn after_ns(&self) -> Vec<Option<u32>> {
         let arrived = || self.arrived.iter().filter(|it| **it != Stamp::default());
         let by_card = arrived().all(|it| it.hardware_ns.is_some());

@@ -1,5 +1,5 @@
-//! Which flow has its next train: each as often as the list says, all together within their share of the link, and
-//! none after the list has expired.
+//! The schedule of trains: each flow as often as the list says, all together within their share of the links, and none
+//! after the list has expired.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -16,20 +16,20 @@ use reweave_common::units::Rate;
 use super::{FRAME_HEADER_BYTES, TrainSequence, TrainShape, TrainVerdict};
 use crate::grant::{self, Allowance, MAX_LIST_TTL};
 
-/// A train's source port lies so far above that of the probes of its flow: its socket is its own.
+/// The offset of a train's source port from that of its flow's probes, because it has its own socket.
 const TRAIN_PORT_OFFSET: u16 = 32;
-/// Fits an Ethernet frame everywhere.
+/// Fits every Ethernet frame.
 const PACKET_BYTES: u16 = 1472;
-/// 1.6 MB: long enough to outlast the buckets of links of several Gb/s.
+/// 1.6 MB: long enough to exceed token buckets of links of several Gb/s.
 const MAX_SCHEDULED_PACKETS: u32 = 1024;
-/// No list makes an agent send trains more often, or more of them.
+/// The least interval and the largest number, whatever a list says.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_RATE: Rate = Rate::from_bits_per_s(100_000_000);
-/// A train that could not go is tried again after this.
+/// A train that could not be sent is retried after this.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// Before anything is known of a way, it is taken to be as slow as this.
+/// The assumed rate of an unknown path.
 const ASSUMED_RATE: Rate = Rate::from_bits_per_s(100_000_000);
-/// Asking a host that looks for packets now and then.
+/// The time for the request, at a host that reads packets at intervals.
 const SETUP_TIME: Duration = Duration::from_millis(45);
 
 #[derive(Debug)]
@@ -44,11 +44,11 @@ pub struct Timetable {
 #[derive(Debug)]
 struct TimetableEntry {
     due: Moment,
-    course: TrainSequence,
+    sequence: TrainSequence,
 }
 
 impl Timetable {
-    /// `seed` is drawn at random.
+    /// `seed` is random.
     pub fn new(seed: u64) -> Self {
         Self {
             rng: SplitMix64::new(seed),
@@ -59,7 +59,7 @@ impl Timetable {
         }
     }
 
-    /// Sends trains along these flows from now on, and no others.
+    /// Sends trains along exactly these flows from now on.
     pub fn handle_list(&mut self, now: Moment, list: &ProbeList) {
         let Some(every) = list.trains_every else {
             self.lines.clear();
@@ -73,23 +73,23 @@ impl Timetable {
         for flow in list.flows.iter().filter_map(beside) {
             let new = || TimetableEntry {
                 due: now + self.rng.below_duration(self.period),
-                course: TrainSequence::new(PACKET_BYTES, MAX_SCHEDULED_PACKETS),
+                sequence: TrainSequence::new(PACKET_BYTES, MAX_SCHEDULED_PACKETS),
             };
             let line = before.remove(&flow).unwrap_or_else(new);
             self.lines.insert(flow, line);
         }
     }
 
-    /// When the next train is due and there is enough for it; none without a fresh list.
+    /// When the next train is due and within the budget; none without a fresh list.
     pub fn next_due(&mut self, now: Moment) -> Option<Moment> {
         let lines = self.lines.values().filter(|_| now < self.ends);
         let next = lines.min_by_key(|line| line.due)?;
         let budget = self.allowance.budget()?;
-        let wait = budget.wait(now, frames(next.course.shape()));
+        let wait = budget.wait(now, frames(next.sequence.shape()));
         Some(next.due.max(now + wait.unwrap_or_default()))
     }
 
-    /// A train that is to go now, and will have arrived before `open_until`.
+    /// A train to be sent now that will have arrived before `open_until`.
     pub fn poll(&mut self, now: Moment, open_until: Moment) -> Option<(FlowKey, TrainShape)> {
         if now >= self.ends {
             self.lines.clear();
@@ -101,11 +101,11 @@ impl Timetable {
             .filter(|(_, line)| fits(line))
             .min_by_key(|(_, line)| line.due)?;
         let budget = self.allowance.budget()?;
-        let shape = line.course.shape();
+        let shape = line.sequence.shape();
         let bytes = frames(shape);
         if budget.wait(now, bytes).is_none() {
-            // It never will hold this much: shorter ones tell what they can.
-            line.course = TrainSequence::new(PACKET_BYTES, shape.packets / 2);
+            // The budget never allows this length: shorter trains have to do.
+            line.sequence = TrainSequence::new(PACKET_BYTES, shape.packets / 2);
         }
         if !budget.take(now, bytes) {
             return None;
@@ -114,7 +114,7 @@ impl Timetable {
         Some((*flow, shape))
     }
 
-    /// It did not go after all: another gap will come soon.
+    /// The train could not be sent: another gap will come soon.
     pub fn handle_unsent(&mut self, now: Moment, flow: &FlowKey, shape: TrainShape) {
         if let Some(budget) = self.allowance.budget() {
             budget.give_back(frames(shape));
@@ -124,35 +124,35 @@ impl Timetable {
         }
     }
 
-    /// What came of the last train of a flow.
+    /// The result of the last train of a flow.
     pub fn handle_verdict(
         &mut self,
         flow: &FlowKey,
         verdict: TrainVerdict,
     ) -> Option<BandwidthReading> {
         let line = self.lines.get_mut(flow)?;
-        line.course.handle_verdict(verdict);
+        line.sequence.handle_verdict(verdict);
         Some(BandwidthReading {
             flow: *flow,
-            bandwidth: line.course.bandwidth(),
+            bandwidth: line.sequence.bandwidth(),
             routers: None,
         })
     }
 }
 
 impl TimetableEntry {
-    /// About how long the next train takes.
+    /// The approximate time of the next train.
     fn time(&self) -> Duration {
-        let rate = match self.course.bandwidth() {
+        let rate = match self.sequence.bandwidth() {
             Bandwidth::Known { rate, .. } | Bandwidth::AtLeast { rate, .. } => rate,
             Bandwidth::Unknown { .. } => ASSUMED_RATE,
         };
-        let bits = frames(self.course.shape()) as f64 * 8.0;
+        let bits = frames(self.sequence.shape()) as f64 * 8.0;
         SETUP_TIME + TimeSpan::from_secs_f64(bits / rate.bits_per_s().max(1) as f64).get()
     }
 }
 
-/// A minute's worth is saved up, and one short train at least.
+/// The budget of a minute, and at least of one short train.
 fn most_bytes(rate: Rate) -> u64 {
     let short = frames(TrainSequence::new(PACKET_BYTES, 0).shape());
     (rate.bits_per_s() / 8 * 60).max(short)
@@ -209,7 +209,7 @@ mod tests {
         table
     }
 
-    /// The trains of some time, in which every gap is open.
+    /// The trains of some time in which all gaps are open.
     fn play(table: &mut Timetable, to_ms: u64) -> Vec<(u64, FlowKey, TrainShape)> {
         let mut trains = vec![];
         for ms in (0..to_ms).step_by(10) {

@@ -1,4 +1,4 @@
-//! The path of a train: its flow is traced afterwards, so that its result is attributed to that path.
+//! The path of a train: its flow is traced afterwards, so that the result is attributed to that path.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::sample::TracedPath;
 
-/// A trace that has silent routers on its way takes about as long.
+/// A trace with silent routers takes about this long.
 const TRACE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Results of trains until their paths are known.
@@ -19,12 +19,12 @@ pub struct TracedTrains {
 }
 
 impl TracedTrains {
-    /// Its flow is to be traced now.
+    /// Takes a result, whose flow must be traced now.
     pub fn handle_reading(&mut self, now: Moment, reading: BandwidthReading) {
         self.waiting.insert(reading.flow, (now, reading));
     }
 
-    /// Whether a train's way was waited for.
+    /// Takes a path. Returns whether it was awaited.
     pub fn handle_path(&mut self, path: &TracedPath) -> bool {
         let waited = self.waiting.remove(&path.flow);
         let reading = waited.map(|(_, reading)| BandwidthReading {
@@ -36,7 +36,7 @@ impl TracedTrains {
         is_one
     }
 
-    /// Results to report: with their paths, or too long without.
+    /// Results to report: with their paths, or after the timeout.
     pub fn poll_readings(&mut self, now: Moment) -> Vec<BandwidthReading> {
         let is_late = |_: &FlowKey, (since, _): &mut (Moment, BandwidthReading)| {
             now.since(*since) >= TRACE_TIMEOUT
@@ -91,11 +91,11 @@ mod tests {
         };
         assert!(routed.handle_path(&path));
         assert!(!routed.handle_path(&path), "it is waited for no more");
-        let told = BandwidthReading {
+        let report = BandwidthReading {
             routers: Some(routers),
             ..one
         };
-        assert_eq!(routed.poll_readings(at(200)), [told]);
+        assert_eq!(routed.poll_readings(at(200)), [report]);
         assert_eq!(routed.poll_readings(at(3000)), [other]);
     }
 }

@@ -5,40 +5,40 @@ use reweave_common::bandwidth::Unclear;
 /// The arrivals of a train.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainArrivals {
-    /// Of each packet, with its headers.
+    /// The length of each packet with its headers.
     pub frame_bytes: u32,
     pub packets: u32,
     /// When packets arrived, in order, on any one clock.
     pub arrived_ns: Vec<u64>,
-    /// How fast the program sent; none where the kernel held it back, for then something behind
-    /// the program was slower.
+    /// The rate at which the program sent; none if the kernel held it back, because then something after the program
+    /// was slower.
     pub offered_bits_per_s: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TrainVerdict {
-    /// In bits per second.
+    /// The rate in bits per second.
     Rate(f64),
     AtLeast(f64),
     Unclear(Unclear),
 }
 
-/// Fewer packets tell nothing.
+/// The least number of packets.
 const MIN_ARRIVED_PACKETS: usize = 16;
-/// Fewer batches tell nothing of the time between packets.
+/// The least number of batches.
 const MIN_BATCHES: usize = 8;
-/// What follows within this part of the usual time came in the same batch.
+/// Packets that follow within this part of the usual gap belong to the same batch.
 const MAX_BATCH_GAP_SHARE: f64 = 0.125;
-/// What arrives nearly as fast as it was sent was not slowed down.
+/// A train that arrives at this share of its sending rate was not slowed down.
 const MIN_UNSLOWED_SHARE: f64 = 0.8;
-/// How far, as a part of the train, a packet may be from its place while the pace is steady.
+/// The largest deviation of a packet from a steady pace, relative to the train.
 const MAX_PLACE_DEVIATION: f64 = 0.04;
-/// The part of a steady train that may be astray: what a busy host was late to take in.
+/// The share of a steady train that may deviate, because a busy host took packets late.
 const MAX_ASTRAY_SHARE: f64 = 0.2;
-/// How much two halves of a steady part may differ.
+/// The largest difference between the halves of a steady part.
 const MAX_HALVES_DIFFERENCE: f64 = 0.1;
 
-/// What had arrived by when: a batch as a whole.
+/// The packets that had arrived by a time; a batch counts as a whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ArrivalPoint {
     ns: f64,
@@ -69,7 +69,7 @@ impl TrainArrivals {
         }
     }
 
-    /// The lesser of both, where packets arrived as fast as they were sent.
+    /// The lower bound, if packets arrived as fast as they were sent.
     fn unslowed(&self, rate: f64) -> Option<f64> {
         let offered = self.offered_bits_per_s?;
         (rate >= MIN_UNSLOWED_SHARE * offered).then_some(rate.min(offered))
@@ -96,20 +96,19 @@ impl TrainArrivals {
     }
 }
 
-/// From the first batch to the last.
+/// The rate from the first batch to the last.
 fn rate_between(points: &[ArrivalPoint]) -> Option<f64> {
     let (first, last) = (points.first()?, points.last()?);
     slope(first, last)
 }
 
-/// In bits per second.
+/// The slope in bits per second.
 fn slope(from: &ArrivalPoint, to: &ArrivalPoint) -> Option<f64> {
     let ns = to.ns - from.ns;
     (ns > 0.0).then(|| (to.bits - from.bits) * 1e9 / ns)
 }
 
-/// The part of the train that keeps the pace of its end. Before it, a bucket may have let a burst
-/// pass at once.
+/// The part of the train with the pace of its end. Before it, a token bucket may have passed a burst.
 fn steady(points: &[ArrivalPoint]) -> Option<&[ArrivalPoint]> {
     let tail = &points[points.len() / 2..];
     let rate = pace(tail)?;
@@ -126,7 +125,7 @@ fn steady(points: &[ArrivalPoint]) -> Option<&[ArrivalPoint]> {
     (part.len() >= MIN_BATCHES.max(points.len() / 3)).then_some(part)
 }
 
-/// The pace of the whole part, unless that of its halves differs.
+/// The pace of the whole part, unless its halves differ.
 fn halves_agree(part: &[ArrivalPoint]) -> Option<f64> {
     let (early, late) = part.split_at(part.len() / 2);
     let (early, late) = (pace(early)?, pace(late)?);
@@ -134,8 +133,8 @@ fn halves_agree(part: &[ArrivalPoint]) -> Option<f64> {
     ((early - late).abs() <= MAX_HALVES_DIFFERENCE * rate).then_some(rate)
 }
 
-/// The median of the slopes between all points that lie half of the part or more apart: a few that
-/// came late do not matter (Theil and Sen).
+/// The median slope of all pairs of points at least half of the part apart, which tolerates a few late ones
+/// (Theil-Sen).
 fn pace(part: &[ArrivalPoint]) -> Option<f64> {
     let apart = part.len() / 2;
     let far = |(at, from)| {
@@ -169,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Arrivals behind a bucket that lets `burst` packets pass at once.
+    /// Arrivals behind a token bucket that passes `burst` packets at once.
     fn shaped(packets: u64, mbps: u64, burst: u64) -> Vec<u64> {
         behind_a_bucket(packets, mbps, burst, 700)
     }
@@ -193,20 +192,32 @@ mod tests {
     #[test]
     fn slowest_link_sets_train_rate() {
         for mbps in [10, 100, 1000, 10_000] {
-            let told = rate(&crossing(shaped(64, mbps, 0)));
-            assert!((told / mbps as f64 - 1.0).abs() < 0.005, "{told}");
+            let measured_rate = rate(&crossing(shaped(64, mbps, 0)));
+            assert!(
+                (measured_rate / mbps as f64 - 1.0).abs() < 0.005,
+                "{measured_rate}"
+            );
         }
     }
 
     #[test]
     fn token_bucket_burst_is_ignored() {
-        let told = rate(&crossing(shaped(64, 100, 13)));
-        assert!((told / 100.0 - 1.0).abs() < 0.005, "{told}");
-        let told = rate(&crossing(shaped(256, 1000, 83)));
-        assert!((told / 1000.0 - 1.0).abs() < 0.005, "{told}");
-        // Nor where the link before it is but three times as fast.
-        let told = rate(&crossing(behind_a_bucket(256, 1000, 100, 4000)));
-        assert!((told / 1000.0 - 1.0).abs() < 0.005, "{told}");
+        let measured_rate = rate(&crossing(shaped(64, 100, 13)));
+        assert!(
+            (measured_rate / 100.0 - 1.0).abs() < 0.005,
+            "{measured_rate}"
+        );
+        let measured_rate = rate(&crossing(shaped(256, 1000, 83)));
+        assert!(
+            (measured_rate / 1000.0 - 1.0).abs() < 0.005,
+            "{measured_rate}"
+        );
+        // Even if the link before it is only three times as fast.
+        let measured_rate = rate(&crossing(behind_a_bucket(256, 1000, 100, 4000)));
+        assert!(
+            (measured_rate / 1000.0 - 1.0).abs() < 0.005,
+            "{measured_rate}"
+        );
     }
 
     #[test]
@@ -239,8 +250,11 @@ mod tests {
             }
         }
         arrived.sort_unstable();
-        let told = rate(&crossing(arrived));
-        assert!((told / 1000.0 - 1.0).abs() < 0.03, "{told}");
+        let measured_rate = rate(&crossing(arrived));
+        assert!(
+            (measured_rate / 1000.0 - 1.0).abs() < 0.03,
+            "{measured_rate}"
+        );
     }
 
     #[test]
@@ -252,8 +266,11 @@ mod tests {
             let at = |number| arrived[end(number).min(last) as usize] + number % of * 300;
             (0..256).map(at).collect::<Vec<_>>()
         };
-        let told = rate(&crossing(in_batches(8)));
-        assert!((told / 1000.0 - 1.0).abs() < 0.02, "{told}");
+        let measured_rate = rate(&crossing(in_batches(8)));
+        assert!(
+            (measured_rate / 1000.0 - 1.0).abs() < 0.02,
+            "{measured_rate}"
+        );
         let few = crossing(in_batches(64)).verdict();
         assert_eq!(few, TrainVerdict::Unclear(Unclear::Batched));
     }

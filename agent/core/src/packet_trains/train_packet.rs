@@ -1,17 +1,17 @@
-//! The messages about a train, and the train's own packets, on the wire. Numbers are big-endian.
+//! The messages about trains, and their packets, on the wire. Numbers are big-endian.
 //!
 //! ```text
 //! 0 magic   4 kind   5 refusal   8 session   12 train   16 key   24 packets, number or page
 //! 28 bytes of a packet   64 what had arrived when, in a page
 //! ```
 
-/// Of every packet, before what follows; asks and their answers are no longer.
+/// The length of every header; requests and their answers are not longer.
 pub const HEADER_BYTES: usize = 64;
-/// Packets of a train that one page tells of.
+/// The number of packets in a page of arrivals.
 pub const PAGE_PACKETS: usize = 256;
-/// A page, and what asks for one.
+/// The length of a page and of its request.
 pub const PAGE_BYTES: usize = HEADER_BYTES + PAGE_PACKETS * 4;
-/// Of a packet that did not arrive.
+/// Stands for a packet that did not arrive.
 const NOT_ARRIVED: u32 = u32::MAX;
 
 const MAGIC: [u8; 4] = *b"RwT1";
@@ -25,7 +25,7 @@ const KIND_ARRIVALS: u8 = 6;
 /// The session and the number of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Train {
-    /// Drawn at random by who sends.
+    /// Chosen at random by the sender.
     pub session: u32,
     pub number: u32,
 }
@@ -33,18 +33,18 @@ pub struct Train {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainShape {
     pub packets: u32,
-    /// Of each, as a UDP datagram carries them.
+    /// The payload of each packet.
     pub bytes: u16,
 }
 
 /// Why a host refuses a train now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrainRefusal {
-    /// Its wires do not rest, or will not for long enough.
+    /// Its links are not idle, or not for long enough.
     Busy,
-    /// It was sent as much as may be for now, or another's train is on its way.
+    /// Its budget is used up, or another train is expected.
     Later,
-    /// It takes no trains of that shape.
+    /// It accepts no trains of that shape.
     Shape,
 }
 
@@ -64,7 +64,7 @@ pub enum TrainMessage {
         key: u64,
         page: u32,
     },
-    /// Since the first, in nanoseconds.
+    /// Nanoseconds since the first arrival.
     Arrivals {
         page: u32,
         after_ns: Vec<Option<u32>>,
@@ -109,8 +109,8 @@ impl TrainMessage {
         bytes
     }
 
-    /// None if it is none of these. What follows a packet's end is not looked at, and of a train's
-    /// packet and of what asks for a page only the beginning.
+    /// None if it is no such message. Trailing bytes are ignored, and of a train's packets and page requests only the
+    /// header is read.
     pub fn read(bytes: &[u8]) -> Option<(Train, Self)> {
         if bytes.len() < HEADER_BYTES || !is_message(bytes) {
             return None;

@@ -1,14 +1,14 @@
-//! The trains of one flow, one after the other. They grow until they outlast the buckets on their path and the
-//! program's sending time, and shrink when they are lost.
+//! The trains of one flow. They grow until they exceed the token buckets on their path and the program's sending time,
+//! and shrink when they are lost.
 
 use reweave_common::bandwidth::{Bandwidth, Unclear};
 
 use super::{BandwidthEstimate, MAX_PACKETS, TrainShape, TrainVerdict};
 
-/// They begin with this many packets.
+/// The initial number of packets.
 const INITIAL_PACKETS: u32 = 64;
 const MIN_PACKETS: u32 = 32;
-/// This many trains that tell no rate speak for another length.
+/// This many trains without a rate change the length.
 const TRAINS_PER_RESIZE: u32 = 3;
 
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub struct TrainSequence {
 }
 
 impl TrainSequence {
-    /// Of packets of this many bytes; no train has more than `most_packets`.
+    /// Creates a sequence with packets of this many bytes and at most `most_packets` per train.
     pub fn new(bytes: u16, most_packets: u32) -> Self {
         let most_packets = most_packets.clamp(MIN_PACKETS, MAX_PACKETS);
         Self {
@@ -36,12 +36,12 @@ impl TrainSequence {
         }
     }
 
-    /// What the next train should be like.
+    /// The shape of the next train.
     pub fn shape(&self) -> TrainShape {
         self.shape
     }
 
-    /// Trains of the present shape that were sent.
+    /// The number of trains of the present shape.
     pub fn trains(&self) -> u32 {
         self.estimate.trains()
     }
@@ -61,7 +61,7 @@ impl TrainSequence {
             TrainVerdict::AtLeast(_) | TrainVerdict::Unclear(_) => self.too_short += 1,
         }
         if self.too_long >= TRAINS_PER_RESIZE {
-            // Nor will any later one be as long.
+            // Later trains are limited as well.
             self.most_packets = (self.shape.packets / 2).max(MIN_PACKETS);
             self.take_shape(self.most_packets);
         } else if self.too_short >= TRAINS_PER_RESIZE {
@@ -83,40 +83,40 @@ mod tests {
     use super::*;
 
     fn after(verdicts: &[(TrainVerdict, usize)]) -> TrainSequence {
-        let mut course = TrainSequence::new(1472, 1000);
+        let mut sequence = TrainSequence::new(1472, 1000);
         for (verdict, times) in verdicts {
-            (0..*times).for_each(|_| course.handle_verdict(*verdict));
+            (0..*times).for_each(|_| sequence.handle_verdict(*verdict));
         }
-        course
+        sequence
     }
 
     #[test]
     fn trains_grow_until_rate_is_known() {
         let short = TrainVerdict::AtLeast(9e9);
-        let course = after(&[(short, 6), (TrainVerdict::Rate(1e9), 6)]);
-        assert_eq!((course.shape().packets, course.trains()), (256, 6));
+        let sequence = after(&[(short, 6), (TrainVerdict::Rate(1e9), 6)]);
+        assert_eq!((sequence.shape().packets, sequence.trains()), (256, 6));
         assert!(matches!(
-            course.bandwidth(),
+            sequence.bandwidth(),
             Bandwidth::Known { trains: 6, .. }
         ));
-        let course = after(&[(short, 30)]);
-        assert_eq!(course.shape().packets, 1000);
-        assert!(matches!(course.bandwidth(), Bandwidth::AtLeast { .. }));
+        let sequence = after(&[(short, 30)]);
+        assert_eq!(sequence.shape().packets, 1000);
+        assert!(matches!(sequence.bandwidth(), Bandwidth::AtLeast { .. }));
     }
 
     #[test]
     fn few_failed_trains_change_nothing() {
         let wrong = TrainVerdict::Unclear(Unclear::Unsteady);
-        let course = after(&[(wrong, 2), (TrainVerdict::Rate(1e9), 4), (wrong, 2)]);
-        assert_eq!((course.shape().packets, course.trains()), (64, 8));
+        let sequence = after(&[(wrong, 2), (TrainVerdict::Rate(1e9), 4), (wrong, 2)]);
+        assert_eq!((sequence.shape().packets, sequence.trains()), (64, 8));
     }
 
     #[test]
     fn lost_trains_become_shorter() {
         let lost = TrainVerdict::Unclear(Unclear::Lost);
-        let course = after(&[(TrainVerdict::AtLeast(9e9), 6), (lost, 3)]);
-        assert_eq!(course.shape().packets, 128);
-        let course = after(&[(lost, 3), (TrainVerdict::AtLeast(9e9), 9)]);
-        assert_eq!(course.shape().packets, 32);
+        let sequence = after(&[(TrainVerdict::AtLeast(9e9), 6), (lost, 3)]);
+        assert_eq!(sequence.shape().packets, 128);
+        let sequence = after(&[(lost, 3), (TrainVerdict::AtLeast(9e9), 9)]);
+        assert_eq!(sequence.shape().packets, 32);
     }
 }

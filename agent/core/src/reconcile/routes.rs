@@ -24,7 +24,7 @@ pub struct RouteTable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteOp {
     AddGroup(GroupId, Vec<RouteHop>),
-    /// All destinations that share the group move at once.
+    /// Changes the group, and so moves all destinations that share it at once.
     FlipGroup(GroupId, Vec<RouteHop>),
     /// Adds the route, or puts it in the place of the one that is there.
     SetRoute(Ipv4Addr, GroupId),
@@ -208,7 +208,7 @@ mod tests {
         kernel
     }
 
-    /// For each of a few hosts nothing, one way or several.
+    /// Generates no rule, one path or several for each of a few hosts.
     fn rules() -> impl Strategy<Value = Vec<RouteRule>> {
         let ways = proptest::sample::subsequence(vec![0_u8, 1, 2], 1..=2);
         let choices = proptest::collection::btree_map(1_u8..7, ways, 0..6);

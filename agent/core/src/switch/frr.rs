@@ -17,7 +17,7 @@ const DEFAULT_DISTANCE: u8 = 1;
 /// FRR's configuration for single hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configured {
-    /// Each hop with the line that makes it.
+    /// Each hop, with the configuration line that makes it.
     ours: BTreeMap<Ipv4Addr, BTreeMap<RouteHop, String>>,
     /// Lines that FRR would merge with ours, tag and all, for they are of the same distance.
     others: BTreeMap<Ipv4Addr, String>,
@@ -34,7 +34,7 @@ struct RouteLine {
 }
 
 impl Configured {
-    /// From what `show running-config` prints.
+    /// Parses the output of `show running-config`.
     pub fn read(text: &str) -> Self {
         let mut read = Self::default();
         // What is indented belongs to a VRF.
@@ -184,7 +184,7 @@ mod tests {
     use super::super::examples::{hop, host, rule, rules};
     use super::*;
 
-    /// As FRR 8.4.4 prints it.
+    /// The output of FRR 8.4.4.
     const RUNNING_CONFIG: &str = "Building configuration...\n\nCurrent configuration:\n!\nfrr version 8.4.4\n!\n\
         ip route 10.9.0.1/32 172.16.0.1 up0 tag 213213 onlink\n\
         ip route 10.9.0.1/32 172.16.1.1 up1 tag 213213 onlink\n\
@@ -233,7 +233,7 @@ mod tests {
                 "{strange:?}"
             );
         }
-        // Beside a route of another distance ours is the one that counts; 8.4 takes `weight 5` for such.
+        // Our routes take precedence over routes of another distance. FRR 8.4 takes `weight 5` for a distance.
         for last in [3, 4, 7] {
             assert_eq!(configured.lines_to(&[rule(last, &[0])]).unwrap().len(), 3);
         }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// FRR's output after these lines.
-    fn told(config: &mut Vec<String>, line: &str) {
+    fn apply_line(config: &mut Vec<String>, line: &str) {
         match line.strip_prefix("no ") {
             Some(gone) => config.retain(|it| it != gone),
             None => config.push(line.to_owned()),
@@ -263,7 +263,7 @@ mod tests {
         ) {
             let mut config = Configured::default().lines_to(&before).unwrap();
             for line in Configured::read(&config.join("\n")).lines_to(&after).unwrap() {
-                told(&mut config, &line);
+                apply_line(&mut config, &line);
                 let held = Configured::read(&config.join("\n"));
                 for old in &before {
                     let Some(new) = after.iter().find(|new| new.destination == old.destination) else {

@@ -126,7 +126,7 @@ mod examples {
         }
     }
 
-    /// For each of a few hosts nothing, one way or several.
+    /// Generates no rule, one path or several for each of a few hosts.
     pub(super) fn rules() -> impl Strategy<Value = Vec<RouteRule>> {
         let ways = proptest::sample::subsequence(vec![0_u8, 1, 2], 1..=3);
         let choices = proptest::collection::btree_map(1_u8..6, ways, 0..5);

@@ -14,13 +14,13 @@ pub type Fields = BTreeMap<String, String>;
 const ROUTE_TABLE: &str = "STATIC_ROUTE";
 const MARK_TABLE: &str = "REWEAVE_STATIC_ROUTE";
 const DEFAULT_VRF: &str = "default";
-/// All marks there are.
+/// The pattern matches all marks.
 pub const MARK_PATTERN: &str = "REWEAVE_STATIC_ROUTE|*";
 
 /// Writes and removals of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// In the place of what is there: SONiC hears of one change, and of no end.
+    /// Replaces the entry, so that SONiC sees one change and no removal.
     Set(String, Fields),
     Remove(String),
 }
@@ -125,7 +125,7 @@ impl ConfigRoutes {
     }
 }
 
-/// As SONiC's own tools fill what has no fields.
+/// The placeholder field that SONiC's own tools write where an entry has no fields.
 fn mark() -> Fields {
     Fields::from([("NULL".to_owned(), "NULL".to_owned())])
 }
@@ -144,7 +144,7 @@ fn fields(rule: &RouteRule) -> Fields {
         ("distance", each(&|_| "0".to_owned())),
         ("nexthop-vrf", each(&|_| DEFAULT_VRF.to_owned())),
         ("blackhole", each(&|_| "false".to_owned())),
-        // Else SONiC tells its neighbours by BGP.
+        // Otherwise SONiC announces the routes to its neighbours by BGP.
         ("advertise", "false".to_owned()),
     ];
     let owned = fields.map(|(name, value)| (name.to_owned(), value));

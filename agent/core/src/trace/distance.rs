@@ -59,7 +59,7 @@ impl Distance {
     }
 
     /// The host's agent knows better than any echo.
-    pub(super) fn handle_told(&mut self, now: Moment, routers: u8) {
+    pub(super) fn handle_report(&mut self, now: Moment, routers: u8) {
         if routers <= MAX_HOPS {
             self.end(now, Some(routers));
         }

@@ -89,7 +89,7 @@ struct FlowTrace {
     arrival: Arrival,
 }
 
-/// As far as a flow can be traced.
+/// The progress of a flow's trace.
 #[derive(Debug, Clone, Copy)]
 enum TraceReach {
     /// This many routers lie before its receiver.
@@ -224,7 +224,7 @@ impl Tracer {
     /// The agent on this host says how many routers a probe from here has passed.
     pub fn handle_distance(&mut self, now: Moment, host: Ipv4Addr, routers: u8) {
         if let Some(distance) = self.distances.get_mut(&host) {
-            distance.handle_told(now, routers);
+            distance.handle_report(now, routers);
         }
     }
 
@@ -315,7 +315,7 @@ impl Tracer {
         trace.get_mut(usize::from(ttl.checked_sub(1)?))
     }
 
-    /// Who was asked, if this answers.
+    /// Handles an answer. Returns the router that was asked if it is the one that answered.
     fn handle_hop(&mut self, flow: &FlowKey, answer: &TraceAnswer) -> Option<RouterHop> {
         let watched = self.flows.get_mut(flow)?;
         let mut hops = watched.trace.iter_mut().flatten();
@@ -411,13 +411,13 @@ impl FlowTrace {
         known.get(usize::from(ttl) - 1).copied()
     }
 
-    /// Who is asked at this hop, if it is who answered there before.
+    /// The router that is asked at this hop, if one answered there before.
     fn whom(&self, ttl: u8) -> RouterHop {
         let router = self.last(ttl).flatten();
         RouterHop { router, ttl }
     }
 
-    /// Who answered before and was asked without an answer.
+    /// The routers that answered before and did not answer this time.
     fn lose_patience(&mut self, now: Moment) -> Vec<RouterHop> {
         let hops = (1..).zip(self.trace.iter_mut().flatten());
         let lost = hops.filter_map(|(ttl, question)| question.handle_time(now).then_some(ttl));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 
 const MAX_TRIES: u8 = 3;
-/// More than a full buffer on the way takes.
+/// The time is longer than a full buffer on the path delays a packet.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]

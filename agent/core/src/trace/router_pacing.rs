@@ -11,7 +11,7 @@ const MIN_GAP: Duration = Duration::from_millis(5);
 const MAX_GAP: Duration = Duration::from_secs(1);
 /// After this many answers in a row the gap is halved.
 const ANSWERS_PER_SPEEDUP: u8 = 16;
-/// More routers than lie around one host; of more, those that have rested are forgotten.
+/// More routers than lie around one host. Beyond that, the agent forgets routers that it has not probed for a while.
 const MAX_ROUTERS: usize = 4096;
 
 /// The target of a request: the router that answered at this hop count before, if there is one.

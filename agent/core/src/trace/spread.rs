@@ -140,7 +140,7 @@ impl Fork {
     }
 }
 
-/// Only a part of new flows pass a router that lies behind a fork, so this is the least.
+/// The lower bound of missing flows, because only a part of new flows pass a router behind a fork.
 fn missing(fork: &Fork) -> usize {
     let enough = MDA_STOPPING_POINTS.get(fork.next.len() - 1).copied();
     enough.unwrap_or(fork.flows).saturating_sub(fork.flows)

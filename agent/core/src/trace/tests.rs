@@ -40,7 +40,7 @@ struct Network {
     sent: Vec<(Moment, Probe)>,
     /// Whether there is an agent on the receiver that looks for packets.
     receiver_looks: bool,
-    /// Of which flows packets went all the way.
+    /// The flows whose packets reached the receiver.
     arrived: BTreeSet<FlowKey>,
 }
 
@@ -174,7 +174,7 @@ impl Scene {
         scene
     }
 
-    /// From now on.
+    /// Watches these flows from now on.
     fn watch(&mut self, flows: &[FlowKey]) {
         self.tracer.watch(self.network.now, flows);
     }
@@ -280,11 +280,11 @@ fn new_path_needs_two_equal_traces() {
     let sent_before = scene.network.sent.len();
     scene.watch(&[flow(1)]);
     let found = scene.play(550);
-    let told: Vec<_> = paths(&found)
+    let found_paths: Vec<_> = paths(&found)
         .iter()
         .map(|path| path.routers.clone())
         .collect();
-    assert_eq!(told, [through(2)]);
+    assert_eq!(found_paths, [through(2)]);
     assert_eq!(
         scene.network.sent.len() - sent_before,
         6,
@@ -304,8 +304,8 @@ fn path_change_during_trace_is_discarded() {
     scene.network.silent.clear();
     scene.network.spine_of.insert(flow(1), 1);
     let found = scene.play(1000);
-    let told: Vec<_> = paths(&found).iter().map(|path| &path.routers).collect();
-    assert_eq!(told, [&through(1)]);
+    let found_paths: Vec<_> = paths(&found).iter().map(|path| &path.routers).collect();
+    assert_eq!(found_paths, [&through(1)]);
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn trace_stops_without_echo_from_host() {
     assert_eq!(last.routers, through(0), "it is tried again later");
 }
 
-/// Behind a router that nothing leads on from, nothing answers.
+/// Checks a path that ends at a router: no hop behind it answers.
 #[test]
 fn lost_flow_is_traced_to_loss() {
     let mut scene = Scene::watching(&[flow(1)]);
@@ -372,7 +372,7 @@ fn lost_flow_is_traced_to_loss() {
         traced.iter().all(|it| it.routers == beginning),
         "{traced:?}"
     );
-    // Nothing answers at all.
+    // No router answers at all.
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_echoes = false;
     scene
@@ -406,9 +406,9 @@ fn receiver_distance_replaces_echo() {
     scene.tracer.handle_distance(at(0), RECEIVER_ADDRESS, 3);
     scene.tracer.handle_distance(at(0), router(7, 7), 9);
     let found = scene.play(500);
-    let told = paths(&found);
-    assert_eq!(told[0].routers, through(0));
-    assert!(!told[0].confirmed, "it spoke of another flow");
+    let found_paths = paths(&found);
+    assert_eq!(found_paths[0].routers, through(0));
+    assert!(!found_paths[0].confirmed, "it spoke of another flow");
     let echoes = scene.sent(|probe| matches!(probe.aim, ProbeAim::Distance(_)));
     assert_eq!(echoes, 0);
 }
@@ -459,8 +459,11 @@ fn longer_path_is_traced_to_end() {
         .handle_sight(at(0), &flow(1), PathConfirmation::Past(3));
     scene.tracer.handle_distance(at(0), RECEIVER_ADDRESS, 2);
     let found = scene.play(500);
-    let told = paths(&found);
-    assert_eq!((&told[0].routers, told[0].confirmed), (&through(0), true));
+    let found_paths = paths(&found);
+    assert_eq!(
+        (&found_paths[0].routers, found_paths[0].confirmed),
+        (&through(0), true)
+    );
 }
 
 #[test]

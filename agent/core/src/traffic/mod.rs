@@ -13,7 +13,7 @@ use reweave_common::traffic::{PeerTraffic, Volume};
 pub use datagrams::DatagramBook;
 pub use sockets::SocketTraffic;
 
-/// As seen from the host that counts.
+/// The direction as seen from the host that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     Sent,
@@ -41,11 +41,11 @@ pub struct FlowCount {
     pub flow: FlowKey,
     pub direction: Direction,
     pub volume: Volume,
-    /// For how long it went on, pauses not counted; nothing where that is not measured.
+    /// The duration without pauses. None where it is not measured.
     pub busy: Option<Duration>,
 }
 
-/// More peers than a host of a large job has.
+/// The limit is larger than the number of peers that a host of a large job has.
 const MAX_PEERS: usize = 2048;
 
 /// What the host with the addresses `own` exchanged with others, by peer. Where there are too many, those with

@@ -38,7 +38,7 @@ pub(crate) struct LocalPort {
     pub(crate) mtu_bytes: u32,
 }
 
-/// All devices that there are.
+/// All present devices.
 pub(crate) fn contexts() -> Result<Vec<Context>, RdmaError> {
     let list = DeviceList::get()?;
     list.devices().map(Context::open).collect()
@@ -85,7 +85,7 @@ impl Context {
         self.raw
     }
 
-    /// By which completions are stamped, if they are.
+    /// The clock that stamps completions, if there is one.
     pub(super) fn clock(&self) -> Result<Option<NicClock>, RdmaError> {
         let attributes = self.attributes()?;
         let mask = attributes.completion_timestamp_mask;
@@ -145,7 +145,7 @@ impl Context {
         })
     }
 
-    /// Of this the library's older versions tell nothing.
+    /// Older versions of the library do not report the kind.
     fn gid_kind(&self, port: u8, index: u32, layer: LinkLayer) -> GidKind {
         let path = format!(
             "/sys/class/infiniband/{}/ports/{port}/gid_attrs/types/{index}",

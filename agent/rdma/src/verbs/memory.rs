@@ -95,7 +95,7 @@ impl Memory {
         }
     }
 
-    /// As a request names a part of it.
+    /// A part of the memory, in the form in which a request names it.
     pub(super) fn part(&self, at: usize, bytes: usize) -> ibv_sge {
         assert!(at + bytes <= self.layout.size(), "beyond the memory");
         ibv_sge {

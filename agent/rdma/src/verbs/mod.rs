@@ -14,7 +14,7 @@ pub(crate) use queue::{Completion, Done};
 
 use crate::error::RdmaError;
 
-/// Of what the library says by a number: zero, or what is wrong.
+/// Checks the return code of a library call: zero, or an error number.
 fn done(what: &'static str, code: i32) -> Result<(), RdmaError> {
     match code {
         0 => Ok(()),
@@ -27,7 +27,7 @@ fn done(what: &'static str, code: i32) -> Result<(), RdmaError> {
     }
 }
 
-/// Of what the library says by an absent pointer.
+/// The error of a library call that returned a null pointer.
 fn failed(what: &'static str) -> RdmaError {
     RdmaError::Verb {
         what,

@@ -104,7 +104,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// As the other end has to know it.
+    /// The data that the other end needs to connect.
     pub(crate) fn end(&self) -> End {
         self.end
     }

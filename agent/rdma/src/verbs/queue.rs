@@ -46,7 +46,7 @@ pub(super) const SENT_ID: u64 = u64::MAX;
     reason = "the device is open as long as the queue lives, and the library fills in what it is handed"
 )]
 impl Queue {
-    /// With stamps by the NIC, where it has them.
+    /// Creates a queue. Completions are stamped by the NIC where it can.
     pub(super) fn new(context: &Rc<Context>, entries: u32) -> Result<Self, RdmaError> {
         let stamped = context.clock()?.and_then(|clock| {
             let raw = stamped(context, entries)?;

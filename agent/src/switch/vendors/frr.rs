@@ -68,8 +68,8 @@ impl Frr {
         desired: &[RouteRule],
     ) -> Result<Vec<String>, SwitchError> {
         configured.lines_to(desired).map_err(|source| {
-            let told = self.show("version").unwrap_or_default();
-            let by = version(&told).unwrap_or("FRR").to_owned();
+            let version_text = self.show("version").unwrap_or_default();
+            let by = version(&version_text).unwrap_or("FRR").to_owned();
             SwitchError::Unfit { by, source }
         })
     }
@@ -78,7 +78,7 @@ impl Frr {
         self.ask(&["-c", &format!("show {what}")], String::new())
     }
 
-    /// As a file, which FRR takes as one change and not as one for each line.
+    /// Sends the lines as a file, which FRR applies as a single change and not as one for each line.
     fn configure(&self, lines: &[String]) -> Result<(), VtyshError> {
         let text = lines.join("\n") + "\n";
         self.ask(&["-f", "/dev/stdin"], text).map(drop)

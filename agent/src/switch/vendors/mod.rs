@@ -40,7 +40,7 @@ pub struct Software {
 }
 
 impl Software {
-    /// Nothing where the agent installs routes itself.
+    /// None where the agent installs routes itself.
     pub(super) fn vendor(&self) -> Option<Box<dyn Vendor>> {
         match self.routes_by {
             RoutesBy::Kernel => None,
@@ -79,7 +79,7 @@ pub(super) trait Vendor: Send + Sync {
     }
 }
 
-/// What came of telling software its routes.
+/// The result of sending routes to the routing software.
 #[derive(Debug)]
 pub(super) struct RoutePush {
     /// Ours before.

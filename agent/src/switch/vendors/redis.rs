@@ -89,7 +89,7 @@ impl Redis {
         }
     }
 
-    /// All of them at once, and then all their answers.
+    /// Sends all commands at once, and then reads all answers.
     pub(super) fn ask_all(&mut self, commands: &[Vec<&str>]) -> Result<Vec<Reply>, RedisError> {
         let bytes: Vec<_> = commands.iter().flat_map(|words| command(words)).collect();
         self.stream.get_mut().write_all(&bytes)?;
@@ -117,7 +117,7 @@ fn connect(place: &RedisAddress) -> io::Result<Box<dyn Stream>> {
     })
 }
 
-/// Each word with its length, so that no word can be taken for another.
+/// Encodes each word with its length, so that no word can be taken for another.
 fn command(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -183,9 +183,9 @@ mod tests {
 
     #[test]
     fn redis_protocol_encodes_and_parses() {
-        let told = command(&["HGET", "a b\r\n", "é"]);
+        let request = command(&["HGET", "a b\r\n", "é"]);
         assert_eq!(
-            told,
+            request,
             "*3\r\n$4\r\nHGET\r\n$5\r\na b\r\n\r\n$2\r\né\r\n".as_bytes()
         );
         let text = |it: &str| Reply::Text(it.to_owned());

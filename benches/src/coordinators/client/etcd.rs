@@ -19,7 +19,7 @@ use crate::certificates::CERTIFICATE_FILES;
 
 /// As long as the entry of the log that a coordinator makes.
 const ETCD_KEY: &[u8] = b"revoked";
-const ETCD_VALUE: &[u8] = b"viewer/nobody by operator/op";
+const ETCD_VALUE: &[u8] = b"viewer/bench by operator/op";
 
 pub(super) struct Factory(TlsConnector);
 

@@ -1,4 +1,4 @@
-//! An operator, who revokes one that is not there: an entry of the log that leaves no trace.
+//! A client that revokes a certificate which does not exist: a log entry that leaves no trace.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Line {
     pub(super) async fn decide(&mut self) -> Answer {
         let member = Member {
             role: Role::Viewer,
-            name: "nobody".to_owned(),
+            name: "bench".to_owned(),
         };
         let request = Request::Revoke { member };
         if self.0.send(Channel::Commands, &request).await.is_err() {

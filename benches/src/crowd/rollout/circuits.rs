@@ -228,16 +228,16 @@ fn drive(members: &Members, switch: &OpticalSwitch) -> Running {
     Running(run.spawn().expect("it was built"))
 }
 
-/// Agents tell at once which ports have come up or gone down.
+/// Agents report at once which ports have come up or gone down.
 async fn see_light(restconf: String, world: Arc<Ring>, looks: BTreeMap<NodeId, Arc<Notify>>) {
     let address = restconf.parse().expect("it is an address");
-    let mut line = Line::to(address, "nobody").await.expect("it listens");
+    let mut line = Line::to(address, "absent").await.expect("it listens");
     loop {
         // Until the switch is gone, when all is measured.
-        let Ok(told) = line.get(CROSS_CONNECTS_PATH).await else {
+        let Ok(report) = line.get(CROSS_CONNECTS_PATH).await else {
             return;
         };
-        let pairs = read_pairs(&String::from_utf8_lossy(&told)).expect("they are pairs");
+        let pairs = read_pairs(&String::from_utf8_lossy(&report)).expect("they are pairs");
         let ports = pairs.iter().flat_map(|pair| pair.circuit().ports());
         let ports = ports.map(|port| port.0).collect();
         let before = mem::replace(&mut *lock(&world.lit), ports);

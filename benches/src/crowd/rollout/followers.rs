@@ -78,7 +78,7 @@ impl Followers {
         }
     }
 
-    /// It reads at once what it would see, and tells.
+    /// Reads at once what the agent would see, and reports it.
     pub(crate) fn look(&self, node: NodeId) {
         self.looks[&node].notify_one();
     }
@@ -171,14 +171,14 @@ impl<W: World> Follower<W> {
                 () = look.notified() => uplink.send_measured(self.sample()),
                 event = uplink.next() => match event {
                     Some(AgentEvent::Connected) => ticks.reset_immediately(),
-                    Some(AgentEvent::Told(
-                        told @ (Instruction::Install(_) | Instruction::Unconfirmed(_)),
+                    Some(AgentEvent::Instructed(
+                        report @ (Instruction::Install(_) | Instruction::Unconfirmed(_)),
                     )) => {
-                        for ack in self.follow(told).await {
+                        for ack in self.follow(report).await {
                             uplink.answer(AgentMessage::Ack(ack));
                         }
                     }
-                    Some(AgentEvent::Told(Instruction::Closely(it))) => {
+                    Some(AgentEvent::Instructed(Instruction::Closely(it))) => {
                         looks.handle_asked(Instant::now(), it);
                     }
                     Some(_) => {}

@@ -54,7 +54,7 @@ impl Scenery {
         }
     }
 
-    /// All nodes, or those that are wanted.
+    /// All nodes, or the selected ones.
     pub(crate) fn nodes(&self, is_wanted: impl Fn(NodeId, Role) -> bool) -> Vec<(NodeId, String)> {
         let nodes = self.fabric.nodes();
         let wanted = nodes.filter(|(id, node)| is_wanted(*id, node.role));

@@ -214,10 +214,10 @@ gbps = 100
             (optical.loss.db(), optical.budget.map(Loss::db))
         };
         assert_eq!(of_switch(&fabric("", "")), (0.0, None));
-        let told = fabric("ports = 4", "ports = 4\nloss_db = 1.5\nbudget_db = 4");
-        assert_eq!(of_switch(&told), (1.5, Some(4.0)));
-        let told = fabric("port = 2", "port = 2\nloss_db = 0.25");
-        let losses: Vec<_> = told.fibres().map(|fibre| fibre.loss.db()).collect();
+        let report = fabric("ports = 4", "ports = 4\nloss_db = 1.5\nbudget_db = 4");
+        assert_eq!(of_switch(&report), (1.5, Some(4.0)));
+        let report = fabric("port = 2", "port = 2\nloss_db = 0.25");
+        let losses: Vec<_> = report.fibres().map(|fibre| fibre.loss.db()).collect();
         assert_eq!(losses, [0.0, 0.25, 0.0]);
         let said = error("ports = 4", "ports = 4\nloss_db = -1");
         assert_eq!(

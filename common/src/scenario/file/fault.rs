@@ -147,7 +147,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The link that `link = ["a", "b"]` names; `nth` tells parallel ones apart.
+    /// The link that `link = ["a", "b"]` names; `nth` selects one of several parallel links.
     fn cut(&self, table: &mut Table<'_>) -> Result<LinkId, InputError> {
         let ends = self
             .document

@@ -134,7 +134,7 @@ struct Head {
     frr: Vec<Spanned<String>>,
 }
 
-/// What turns names into ids and refuses those that mean nothing.
+/// Resolves names to ids and refuses unknown names.
 struct Reader<'t> {
     document: Document<'t>,
     fabric: Fabric,

@@ -4,7 +4,7 @@ use reweave_common::circuit::{Circuit, PortId};
 use reweave_common::ids::OpticalId;
 use reweave_common::resource_set::ResourceSet;
 
-use super::courses::Ring;
+use super::migrations::Ring;
 use super::*;
 use crate::claims;
 
@@ -92,12 +92,13 @@ fn redundant_table_claims_only_node() {
     let only: Vec<_> = [1, 3].map(|to| ring.site.node(&format!("h{to}"))).to_vec();
     let tables = ring.tables.clone();
     ring.tables.remove(&h0);
-    let mut told = tables.clone();
-    told.get_mut(&h0)
+    let mut new_tables = tables.clone();
+    new_tables
+        .get_mut(&h0)
         .unwrap()
         .towards
         .retain(|to, _| only.contains(to));
-    let claims = of_ring(&ring, told, ring.circuits.clone());
+    let claims = of_ring(&ring, new_tables, ring.circuits.clone());
     assert_eq!(names(&ring.site, &claims.nodes), ["h0"]);
     assert!(
         claims.destinations.is_empty() && claims.links.is_empty(),

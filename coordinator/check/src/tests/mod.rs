@@ -1,9 +1,9 @@
 //! Plans that must be refused, and for which reason.
 
 mod claimed;
-mod courses;
 mod deadlocks;
 mod loads;
+mod migrations;
 mod mixtures;
 mod plain;
 mod random_network;

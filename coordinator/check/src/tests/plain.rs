@@ -282,10 +282,10 @@ fn plain_claims(site: &Site, [before, after]: [&Tables; 2]) -> ResourceSet {
         table.map_or_else(BTreeMap::new, |table| table.towards.clone())
     };
     let nodes = fabric.nodes().map(|(node, _)| node);
-    let told = nodes.filter(|&at| entries(before, at) != entries(after, at));
-    let told: BTreeSet<_> = told.collect();
+    let changed_nodes = nodes.filter(|&at| entries(before, at) != entries(after, at));
+    let changed_nodes: BTreeSet<_> = changed_nodes.collect();
     let mut claims = ResourceSet {
-        nodes: told.clone(),
+        nodes: changed_nodes.clone(),
         ..ResourceSet::default()
     };
     for (to, _) in fabric.nodes() {
@@ -304,7 +304,7 @@ fn plain_claims(site: &Site, [before, after]: [&Tables; 2]) -> ResourceSet {
         let goes_on = |at: NodeId| {
             links(before, at) == links(after, at) && weights(before, at) == weights(after, at)
         };
-        let elsewhere = told.iter().copied();
+        let elsewhere = changed_nodes.iter().copied();
         let elsewhere = elsewhere.filter(|&at| !goes_on(at));
         let elsewhere: Vec<_> = elsewhere.collect();
         claims.destinations.extend(elsewhere.first().map(|_| to));

@@ -180,17 +180,17 @@ mod tests {
         let text = fs::read_to_string(&second).unwrap();
         let (first, rest) = text.split_once('\n').unwrap();
         fs::write(&second, rest).unwrap();
-        let told = verify(&folder, None).unwrap_err().told();
+        let message = verify(&folder, None).unwrap_err().error_chain();
         assert!(
-            told.contains("004.jsonl:1: entries 4 to 4 before it"),
-            "{told}"
+            message.contains("004.jsonl:1: entries 4 to 4 before it"),
+            "{message}"
         );
         let changed = first.replace("\"number\":4", "\"number\":4, \"who\":\"eve\"");
         fs::write(&second, format!("{changed}\n{rest}")).unwrap();
-        let told = verify(&folder, None).unwrap_err().told();
+        let message = verify(&folder, None).unwrap_err().error_chain();
         assert!(
-            told.contains("004.jsonl:2: the line before it, of entry 4"),
-            "{told}"
+            message.contains("004.jsonl:2: the line before it, of entry 4"),
+            "{message}"
         );
     }
 
@@ -203,8 +203,8 @@ mod tests {
         let text = fs::read_to_string(&oldest).unwrap();
         let (_, rest) = text.split_once('\n').unwrap();
         fs::write(&oldest, rest).unwrap();
-        let told = verify(&folder, None).unwrap_err().told();
-        assert!(told.contains("entries 4 to 4 before it"), "{told}");
+        let message = verify(&folder, None).unwrap_err().error_chain();
+        assert!(message.contains("entries 4 to 4 before it"), "{message}");
     }
 
     #[test]

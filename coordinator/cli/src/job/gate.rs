@@ -33,19 +33,21 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let told = self.ask(&mut Coordinator::reach(reach)?)?;
+        let allocation = self.ask(&mut Coordinator::reach(reach)?)?;
         match output {
-            Output::Hostfile if self.line_per_rank => say(&lines(&told.order, self.slots.into()))?,
-            Output::Hostfile => say(&hostfile(&told.order, self.slots.into()))?,
-            _ => print_report(output, &told)?,
+            Output::Hostfile if self.line_per_rank => {
+                say(&lines(&allocation.order, self.slots.into()))?
+            }
+            Output::Hostfile => say(&hostfile(&allocation.order, self.slots.into()))?,
+            _ => print_report(output, &allocation)?,
         };
-        Ok(ExitCode::from(exit::number(true, !told.is_good)))
+        Ok(ExitCode::from(exit::number(true, !allocation.is_good)))
     }
 
     fn ask(&self, coordinator: &mut Coordinator) -> Result<Allocation, CliError> {
         let (hosts, job) = (self.hosts.0.clone(), self.job.clone());
         match coordinator.ask(&Request::Gate { hosts, job })? {
-            Response::Allocation(told) => Ok(*told),
+            Response::Allocation(report) => Ok(*report),
             Response::Refused(refused) => Err(CliError::Refused(refused)),
             other => Err(CliError::unexpected(&other)),
         }
@@ -105,7 +107,7 @@ mod tests {
     #[test]
     fn host_objections_follow_their_order() {
         let gbps = |gbps: u64| Rate::from_bits_per_s(gbps * 1_000_000_000);
-        let told = Allocation {
+        let allocation = Allocation {
             is_good: false,
             against: texts(&["the agent on h1 is silent"]),
             order: texts(&["h0", "h1", "h4"]),
@@ -113,7 +115,7 @@ mod tests {
             ring_bits_per_s: Some([gbps(1), gbps(2)]),
         };
         let mut page = Page::default();
-        told.lay_out(&mut page);
+        allocation.lay_out(&mut page);
         let rows = [
             "order: h0, h1, h4",
             "behind the same switches: h0 h1; h4",

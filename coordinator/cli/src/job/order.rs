@@ -108,7 +108,7 @@ pub(crate) fn tell(
 ) -> Result<Option<RegisteredJob>, CliError> {
     let job = job.to_owned();
     match coordinator.ask(&Request::Job { job, order })? {
-        Response::Registered(mut told) => Ok(told.pop()),
+        Response::Registered(mut report) => Ok(report.pop()),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
     }

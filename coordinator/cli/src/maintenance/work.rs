@@ -70,7 +70,7 @@ impl Stop {
 
 impl From<CliError> for Stop {
     fn from(error: CliError) -> Self {
-        Self::drained(error.told())
+        Self::drained(error.error_chain())
     }
 }
 
@@ -182,7 +182,7 @@ impl<'w> Work<'w> {
 
     fn drain(&mut self) -> Step {
         let answer = self.bring(Some(MaintenanceStage::Draining));
-        let answer = answer.map_err(|error| Stop::untouched(error.told()))?;
+        let answer = answer.map_err(|error| Stop::untouched(error.error_chain()))?;
         let Some(record) = self.drained_by(answer)? else {
             return Ok(());
         };
@@ -190,7 +190,7 @@ impl<'w> Work<'w> {
             return Ok(());
         }
         self.bring(None)?;
-        let why = told(&record);
+        let why = record_line(&record);
         Err(Stop::untouched(format!(
             "it was not drained: {why}; --force drains it even if flows become slower"
         )))
@@ -293,7 +293,7 @@ impl<'w> Work<'w> {
             None => Ok(()),
             Some(record) => {
                 self.bring(Some(MaintenanceStage::Draining))?;
-                let why = told(&record);
+                let why = record_line(&record);
                 Err(Stop::drained(format!("jobs are slower with it: {why}")))
             }
         }
@@ -356,7 +356,7 @@ fn is_same(one: &Cause, other: &Cause) -> bool {
     (one.class, &one.subject) == (other.class, &other.subject)
 }
 
-fn told(record: &Record) -> String {
+fn record_line(record: &Record) -> String {
     match &record.outcome {
         Outcome::RolledBack { reasons, .. }
         | Outcome::Abandoned { reasons }

@@ -205,9 +205,9 @@ impl Explained {
             let costs = interval.costs.iter();
             let rows = costs.map(|it| [it.effect.to_owned(), format!("{:.2}", it.ms)]);
             page.table(["effect", "by itself ms"], rows);
-            if !interval.untold.is_empty() {
-                let untold = interval.untold.join(", ");
-                page.line(&format!("  too much work to separate: {untold}"));
+            if !interval.unseparated.is_empty() {
+                let unseparated = interval.unseparated.join(", ");
+                page.line(&format!("  too much work to separate: {unseparated}"));
             }
         }
     }

@@ -364,7 +364,7 @@ mod tests {
     }
 
     /// What is said where these are asked for, of whom these have reported, and of these no link is left.
-    fn told(asked: Option<&[&str]>, reported: &[&str], cut_off: &[&str]) -> Option<String> {
+    fn error_of(asked: Option<&[&str]>, reported: &[&str], cut_off: &[&str]) -> Option<String> {
         let asked = asked.map(|names| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
         let mut found = found();
         if let Some(hosts) = &asked {
@@ -378,7 +378,7 @@ mod tests {
         let nodes = ["h0", "h1", "h2", "leaf0"];
         let agents = nodes.map(|node| agent(node, reported.contains(&node).then_some(7)));
         let judged = wanted.are_reached(&found, &agents, &left_out);
-        judged.err().map(|error| error.told())
+        judged.err().map(|error| error.error_chain())
     }
 
     #[test]
@@ -393,17 +393,17 @@ mod tests {
                 "no host has reported its links yet: start the agents that `reweave hosts` \
                  lists{instead}"
             );
-            assert_eq!(told(asked, reported, &all), Some(expected));
+            assert_eq!(error_of(asked, reported, &all), Some(expected));
         }
     }
 
     #[test]
     fn too_few_reached_hosts_are_explained() {
-        assert_eq!(told(None, &["h0"], &["h1", "h2"]), None);
-        let alone = told(Some(&["h0", "h1"]), &["h0"], &["h1"]);
+        assert_eq!(error_of(None, &["h0"], &["h1", "h2"]), None);
+        let alone = error_of(Some(&["h0", "h1"]), &["h0"], &["h1"]);
         let expected = "too few hosts are reachable: h1 is left out: it has no link";
         assert_eq!(alone.as_deref(), Some(expected));
-        assert_eq!(told(Some(&["h0"]), &["h0"], &["h1"]), None);
+        assert_eq!(error_of(Some(&["h0"]), &["h0"], &["h1"]), None);
     }
 
     #[test]

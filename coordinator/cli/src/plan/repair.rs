@@ -141,8 +141,8 @@ impl Repair {
         left: &Iteration,
     ) -> Result<Rewired, CliError> {
         let (job, request) = (broken.job(), &broken.request);
-        let told = proposal.tell_interval(&broken.job_of(left), request, &mut |_| true);
-        told.map_err(CliError::Topology)?;
+        let interval = proposal.interval_of(&broken.job_of(left), request, &mut |_| true);
+        interval.map_err(CliError::Topology)?;
         let worth = Worth {
             iterations: self.iterations.map(|it| it as f64),
             cost_ms: &|moved| self.switching.time_ms(moved),

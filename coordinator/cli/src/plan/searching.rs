@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use reweave_design::parallel::Progress;
 use reweave_sim::engine;
 
-use crate::voice::tell_as_is;
+use crate::voice::print_as_is;
 
 /// No operator wonders before.
 const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ impl Searching {
 
     pub(super) fn end(&self) {
         if self.said().shown.take().is_some() {
-            tell_as_is(&format!("\r{:MAX_LINE_COLUMNS$}\r", ""));
+            print_as_is(&format!("\r{:MAX_LINE_COLUMNS$}\r", ""));
         }
     }
 }
@@ -99,7 +99,7 @@ impl Said {
             return;
         }
         self.shown = Some(Instant::now());
-        tell_as_is(&format!("\r{:MAX_LINE_COLUMNS$}", self.line(took)));
+        print_as_is(&format!("\r{:MAX_LINE_COLUMNS$}", self.line(took)));
     }
 
     fn line(&self, took: Duration) -> String {

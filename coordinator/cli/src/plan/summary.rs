@@ -69,7 +69,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     /// Hosts are called by these numbers; those whose tables are given out are counted as the proposal does.
-    pub(super) fn of(proposal: &Proposal, names: &[u32], told: &[u32]) -> Self {
+    pub(super) fn of(proposal: &Proposal, names: &[u32], reported: &[u32]) -> Self {
         let design = &proposal.design;
         let called = |host: &u32| names[*host as usize];
         let named = |[a, b]: Pair| pair(called(&a), called(&b));
@@ -96,7 +96,7 @@ impl Summary {
                 .map(|patch| Patched::of(patch, named(patch.cable)))
                 .collect(),
             classes: Order::of(&design.wiring).classes(&proposal.routes),
-            tables: tables::of(proposal, names, told),
+            tables: tables::of(proposal, names, reported),
             report: report(proposal),
         }
     }
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn rejected_candidate_names_its_loss() {
-        let told = |ms: f64, mean_hops: f64| {
+        let describe = |ms: f64, mean_hops: f64| {
             let lost = Lost {
                 what: "it".to_owned(),
                 screened_ms: 1.0,
@@ -322,13 +322,16 @@ mod tests {
             };
             why_lost(&lost, 10.0, 2.0)
         };
-        assert_eq!(told(11.0, 1.5), "not it: an iteration would take 11.00 ms");
         assert_eq!(
-            told(10.0, 2.5),
+            describe(11.0, 1.5),
+            "not it: an iteration would take 11.00 ms"
+        );
+        assert_eq!(
+            describe(10.0, 2.5),
             "not it: as fast, and hosts 2.50 links apart"
         );
-        assert_eq!(told(10.0, 2.0), "not it: as fast, and hosts no nearer");
+        assert_eq!(describe(10.0, 2.0), "not it: as fast, and hosts no nearer");
         let harder = "not it: as fast, and harder to lay, though hosts are 1.50 links apart";
-        assert_eq!(told(10.0, 1.5), harder);
+        assert_eq!(describe(10.0, 1.5), harder);
     }
 }

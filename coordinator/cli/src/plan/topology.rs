@@ -160,7 +160,7 @@ impl Topology {
                 self.check_room(source)?;
                 let work = source.work(hosts(self.ports.hosts))?;
                 let mut proposal = plan(&work, request, searching)?;
-                tell_interval(&mut proposal, &work, request, searching)?;
+                interval_of(&mut proposal, &work, request, searching)?;
                 Ok(ProposedTopology {
                     proposal,
                     spread: Spread::default(),
@@ -272,7 +272,7 @@ impl Topology {
         let found = together::search(model, start, &settings, request, help);
         let mut found = found.map_err(CliError::Topology)?;
         let work = source.dealt(hosts(self.ports.hosts), &deal(&found.deal))?;
-        tell_interval(&mut found.proposal, &work, request, searching)?;
+        interval_of(&mut found.proposal, &work, request, searching)?;
         let fat_tree = bill.times(bill.fat_tree);
         let others = self.others(searching, || {
             others::at_their_best(model, &found.deal, &settings, request, fat_tree, help)
@@ -409,7 +409,7 @@ fn plan(work: &Work, request: &Request, searching: &Searching) -> Result<Proposa
 }
 
 /// How sure what was found is, where there is time to find out.
-fn tell_interval(
+fn interval_of(
     proposal: &mut Proposal,
     work: &Work,
     request: &Request,
@@ -423,6 +423,6 @@ fn tell_interval(
         place: &place(work),
         settings: &work.settings,
     };
-    let told = proposal.tell_interval(&job, request, &mut |it| searching.weighs(it));
-    told.map_err(CliError::Topology)
+    let interval = proposal.interval_of(&job, request, &mut |it| searching.weighs(it));
+    interval.map_err(CliError::Topology)
 }

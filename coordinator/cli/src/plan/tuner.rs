@@ -295,7 +295,7 @@ fn calibrations(
         let path = first.path.clone();
         let found = found.ok_or(CliError::NothingMeasured { path })?;
         for it in measured.iter().filter(is_alike) {
-            tell_doubts(ground, it, &found);
+            print_doubts(ground, it, &found);
         }
         match first.combination {
             Some(only) => calibrations.of.push((only, found)),
@@ -326,7 +326,7 @@ fn bound(named: &str) -> Option<(Combination, Option<u32>)> {
     })
 }
 
-fn tell_doubts(ground: &Ground<'_>, measured: &Measured, found: &Calibration) {
+fn print_doubts(ground: &Ground<'_>, measured: &Measured, found: &Calibration) {
     for doubt in doubts(ground, &measured.printed, found) {
         tell(&format!("{}: {doubt}", measured.path.display()));
     }

@@ -34,7 +34,7 @@ pub(super) struct Task {
 
 /// Says so when it is dropped without an end, too.
 pub(super) struct Asker {
-    told: Receiver<Result<Allocation, CliError>>,
+    allocations: Receiver<Result<Allocation, CliError>>,
     end: Sender<bool>,
     over: Receiver<()>,
     is_known: Arc<AtomicBool>,
@@ -44,21 +44,21 @@ pub(super) struct Asker {
 
 impl Asker {
     pub(super) fn begin(task: Task) -> Self {
-        let (tell, told) = channel();
+        let (tell, allocations) = channel();
         let (end, ends) = channel();
         let (say_over, over) = channel();
         let (is_known, ends_it) = (Arc::clone(&task.is_known), task.is_first);
         thread::spawn(move || {
             let registered = task.register(Topology::None);
             let registered = registered.map(|started| started.allocation);
-            let is_told = registered.is_ok() && !task.is_first;
+            let is_answered = registered.is_ok() && !task.is_first;
             // Perhaps nothing waits for it any longer.
             let _ = tell.send(registered);
-            task.stay(&ends, is_told);
+            task.stay(&ends, is_answered);
             let _ = say_over.send(());
         });
         Self {
-            told,
+            allocations,
             end,
             over,
             is_known,
@@ -68,8 +68,8 @@ impl Asker {
 
     /// What the coordinator says of the hosts, if it says it in time.
     pub(super) fn allocation(&self, max_wait: Duration) -> Result<Allocation, CliError> {
-        let told = self.told.recv_timeout(max_wait);
-        told.unwrap_or(Err(CliError::NoAnswer { waited: max_wait }))
+        let received = self.allocations.recv_timeout(max_wait);
+        received.unwrap_or(Err(CliError::NoAnswer { waited: max_wait }))
     }
 
     /// Has the job ended, where it may be known. A request that was not answered by then is not waited for.
@@ -88,17 +88,17 @@ impl Task {
             hosts: self.hosts.clone(),
             may_reorder: true,
         };
-        let told = tell(&mut coordinator, &self.job, order);
-        if told.as_ref().map_or_else(may_be_heard, |_| true) {
+        let outcome = tell(&mut coordinator, &self.job, order);
+        if outcome.as_ref().map_or_else(may_be_heard, |_| true) {
             self.is_known.store(true, Ordering::SeqCst);
         }
-        told?;
+        outcome?;
         begin(&mut coordinator, &self.job, topology)
     }
 
-    /// Reports the job from time to time, until it is over. Where the first host's report `is_told` already, and
+    /// Reports the job from time to time, until it is over. Where the first host's report `is_answered` already, and
     /// perhaps that it is over, the others do not bring it back.
-    fn stay(&self, ends: &Receiver<bool>, mut is_told: bool) {
+    fn stay(&self, ends: &Receiver<bool>, mut is_answered: bool) {
         loop {
             let is_known = self.is_known.load(Ordering::SeqCst);
             let pause = if is_known {
@@ -107,10 +107,10 @@ impl Task {
                 JOB_RETRY_INTERVAL
             };
             match ends.recv_timeout(pause) {
-                Err(RecvTimeoutError::Timeout) => is_told |= self.tell_again(is_told),
+                Err(RecvTimeoutError::Timeout) => is_answered |= self.register_again(is_answered),
                 Ok(true) => {
-                    let told = self.end();
-                    return told.unwrap_or_else(|error| warn(&error));
+                    let outcome = self.end();
+                    return outcome.unwrap_or_else(|error| warn(&error));
                 }
                 Ok(false) | Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -118,8 +118,8 @@ impl Task {
     }
 
     /// A coordinator that is away now may be there the next time. Whether it is to be registered no more from here.
-    fn tell_again(&self, is_told: bool) -> bool {
-        let started = if is_told {
+    fn register_again(&self, is_answered: bool) -> bool {
+        let started = if is_answered {
             self.begin_again()
         } else {
             self.register(self.topology)
@@ -154,6 +154,6 @@ fn may_be_heard(error: &CliError) -> bool {
 fn warn(error: &CliError) {
     voice::tell(&format!(
         "warning: the end of the job was not reported to the coordinator: {}",
-        error.told()
+        error.error_chain()
     ));
 }

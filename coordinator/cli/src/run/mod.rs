@@ -73,9 +73,12 @@ impl Run {
         command.args(&self.command[1..]);
         let plugin = plugin::variable();
         let asked = self.hosts().map(|hosts| self.ask(reach, hosts));
-        let told = asked.as_ref().and_then(|(_, told)| told.as_ref());
-        let mut found: Vec<_> = told.into_iter().flat_map(Surroundings::variables).collect();
-        let order = told.map(|told| (told.order(), told.is_told()));
+        let report = asked.as_ref().and_then(|(_, report)| report.as_ref());
+        let mut found: Vec<_> = report
+            .into_iter()
+            .flat_map(Surroundings::variables)
+            .collect();
+        let order = report.map(|report| (report.order(), report.is_answered()));
         let max_wait = self.max_wait;
         let nccl = &self.nccl;
         found.extend(nccl.variables(reach, order, self.slots, &self.command, max_wait));
@@ -106,22 +109,22 @@ impl Run {
             is_known: Arc::default(),
         };
         let asker = Asker::begin(task);
-        let order = asker.allocation(self.max_wait).map(|told| told.order);
+        let order = asker.allocation(self.max_wait).map(|report| report.order);
         if let Err(error) = &order {
-            runs_as_it_is(&error.told());
+            runs_as_it_is(&error.error_chain());
         }
-        let (is_told, order) = order.map_or((false, listed), |order| (true, order));
+        let (is_answered, order) = order.map_or((false, listed), |order| (true, order));
         warn_of_a_stranger(node.as_deref(), &order);
-        let told = if is_told {
+        let report = if is_answered {
             Surroundings::new(self.name(), order, node.as_deref(), self.slots)
         } else {
-            Ok(Surroundings::untold(order, node.as_deref()))
+            Ok(Surroundings::unanswered(order, node.as_deref()))
         };
-        let told = told.map_err(CliError::Start);
-        if let Err(error) = &told {
-            runs_as_it_is(&error.told());
+        let report = report.map_err(CliError::Start);
+        if let Err(error) = &report {
+            runs_as_it_is(&error.error_chain());
         }
-        (asker, told.ok())
+        (asker, report.ok())
     }
 
     /// A mistake in a scheduler's variables keeps no command from running.
@@ -129,8 +132,8 @@ impl Run {
         let set = || {
             let list = env::var("SLURM_JOB_NODELIST").ok();
             let hosts = hostlist(&list.filter(|list| !list.is_empty())?);
-            let told = |error: &HostlistError| runs_as_it_is(&error.to_string());
-            hosts.inspect_err(told).ok()
+            let describe = |error: &HostlistError| runs_as_it_is(&error.to_string());
+            hosts.inspect_err(describe).ok()
         };
         self.hosts.clone().or_else(set)
     }

@@ -62,7 +62,7 @@ impl NcclOptions {
             Ok(environment.variables(release)?)
         });
         let variables = variables.unwrap_or_else(|error| {
-            runs_as_it_is(&error.told());
+            runs_as_it_is(&error.error_chain());
             Vec::new()
         });
         without_set(variables)
@@ -78,10 +78,10 @@ impl NcclOptions {
         let bytes = self.all_reduce_bytes;
         let max_wait = bytes.map_or(max_wait, |_| max_wait.max(SIMULATION_TIMEOUT));
         let (reach, hosts) = (reach.leaving_signals(), hosts.to_vec());
-        let (found, told) = channel();
+        let (found, report) = channel();
         thread::spawn(move || found.send(derived(&reach, &hosts, bytes, ranks)));
         let waited = CliError::NoAnswer { waited: max_wait };
-        told.recv_timeout(max_wait).unwrap_or(Err(waited))
+        report.recv_timeout(max_wait).unwrap_or(Err(waited))
     }
 }
 

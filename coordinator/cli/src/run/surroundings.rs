@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::job::gate::{hostfile, lines};
 
 pub(super) struct Surroundings {
-    told: Option<CoordinatorAnswer>,
+    answer: Option<CoordinatorAnswer>,
     /// Of its ranks.
     order: Vec<String>,
     /// Which of them this is, if it is one.
@@ -32,21 +32,21 @@ impl Surroundings {
         let each = slots.unwrap_or(1).into();
         fs::write(folder.path().join("hostfile"), hostfile(&order, each))?;
         fs::write(folder.path().join("ranks"), lines(&order, each))?;
-        let told = Some(CoordinatorAnswer {
+        let answer = Some(CoordinatorAnswer {
             folder,
             job,
             has_lines: slots.is_some(),
         });
         Ok(Self {
-            told,
-            ..Self::untold(order, node)
+            answer,
+            ..Self::unanswered(order, node)
         })
     }
 
     /// Where no coordinator has answered. Ranks need their numbers all the same.
-    pub(super) fn untold(order: Vec<String>, node: Option<&str>) -> Self {
+    pub(super) fn unanswered(order: Vec<String>, node: Option<&str>) -> Self {
         Self {
-            told: None,
+            answer: None,
             place: place(&order, node),
             order,
         }
@@ -58,8 +58,8 @@ impl Surroundings {
     }
 
     /// Whether a coordinator has answered.
-    pub(super) fn is_told(&self) -> bool {
-        self.told.is_some()
+    pub(super) fn is_answered(&self) -> bool {
+        self.answer.is_some()
     }
 
     /// What is set already stays so.
@@ -70,7 +70,10 @@ impl Surroundings {
     }
 
     fn all(&self) -> Vec<(&'static str, String)> {
-        let mut all = self.told.as_ref().map_or(vec![], |told| self.of_told(told));
+        let mut all = self
+            .answer
+            .as_ref()
+            .map_or(vec![], |answer| self.of_answer(answer));
         all.extend(self.place.into_iter().flat_map(|place| {
             [
                 ("PET_MASTER_ADDR", self.first()),
@@ -81,16 +84,16 @@ impl Surroundings {
         all
     }
 
-    fn of_told(&self, told: &CoordinatorAnswer) -> Vec<(&'static str, String)> {
-        let file = |name: &str| told.folder.path().join(name).display().to_string();
+    fn of_answer(&self, answer: &CoordinatorAnswer) -> Vec<(&'static str, String)> {
+        let file = |name: &str| answer.folder.path().join(name).display().to_string();
         let mut all = vec![
-            ("REWEAVE_JOB", told.job.clone()),
+            ("REWEAVE_JOB", answer.job.clone()),
             ("REWEAVE_HOSTS", self.order.join(",")),
             ("REWEAVE_HOSTFILE", file("hostfile")),
             ("OMPI_MCA_orte_default_hostfile", file("hostfile")),
             ("MASTER_ADDR", self.first()),
         ];
-        all.extend(told.has_lines.then(|| ("SLURM_HOSTFILE", file("ranks"))));
+        all.extend(answer.has_lines.then(|| ("SLURM_HOSTFILE", file("ranks"))));
         all
     }
 
@@ -121,8 +124,9 @@ mod tests {
     fn each_host_finds_place_and_hostfiles() {
         let order = vec!["h2".to_owned(), "h0".to_owned()];
         let node = Some("h0");
-        let told = Surroundings::new("train".to_owned(), order.clone(), node, Some(2)).unwrap();
-        let all = told.all();
+        let surroundings =
+            Surroundings::new("train".to_owned(), order.clone(), node, Some(2)).unwrap();
+        let all = surroundings.all();
         let value = |name| all.iter().find(|it| it.0 == name).map(|it| it.1.as_str());
         let text = |name| fs::read_to_string(value(name).unwrap()).unwrap();
         assert_eq!(value("REWEAVE_HOSTS"), Some("h2,h0"));
@@ -134,8 +138,8 @@ mod tests {
         let elsewhere = Surroundings::new("train".to_owned(), order.clone(), None, None).unwrap();
         let has = |name: &str| elsewhere.all().iter().any(|it| it.0.starts_with(name));
         assert!(has("REWEAVE_HOSTS") && !has("PET_") && !has("SLURM_HOSTFILE"));
-        let untold = Surroundings::untold(order, node).all();
-        let names: Vec<_> = untold.iter().map(|it| it.0).collect();
+        let unanswered = Surroundings::unanswered(order, node).all();
+        let names: Vec<_> = unanswered.iter().map(|it| it.0).collect();
         assert_eq!(names, ["PET_MASTER_ADDR", "PET_NNODES", "PET_NODE_RANK"]);
     }
 

@@ -166,7 +166,7 @@ mod tests {
                 seal: String::new(),
                 hindered_by: vec![],
                 touched: vec![],
-                course: None,
+                migration: None,
                 base: None,
                 moves: vec![],
                 predictions: vec![],

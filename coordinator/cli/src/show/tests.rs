@@ -97,7 +97,7 @@ pub(crate) fn plan() -> Plan {
         seal: String::new(),
         hindered_by: vec![],
         touched: vec![],
-        course: None,
+        migration: None,
         base: None,
         changes: vec![],
         moves: vec![moved(first)],

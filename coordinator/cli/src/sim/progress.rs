@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use reweave_sim::engine;
 
-use crate::voice::tell_as_is;
+use crate::voice::print_as_is;
 
 /// No operator wonders before.
 const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -43,13 +43,13 @@ impl Progress {
         }
         self.shown = Some(Instant::now());
         let line = line(progress, self.what, self.began.elapsed());
-        tell_as_is(&format!("\r{line:MAX_LINE_COLUMNS$}"));
+        print_as_is(&format!("\r{line:MAX_LINE_COLUMNS$}"));
     }
 
     /// How long it took, in milliseconds.
     pub(crate) fn end(self) -> f64 {
         if self.shown.is_some() {
-            tell_as_is(&format!("\r{:MAX_LINE_COLUMNS$}\r", ""));
+            print_as_is(&format!("\r{:MAX_LINE_COLUMNS$}\r", ""));
         }
         millis(self.began)
     }

@@ -205,7 +205,7 @@ mod tests {
         let error = asked.trace.run(Output::Json).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let within = format!("{}/", folder.path().display());
-        error.told().replace(&within, "")
+        error.error_chain().replace(&within, "")
     }
 
     #[test]

@@ -206,7 +206,7 @@ impl Allowed {
         answers: &[Answer<C>],
         output: Output,
     ) -> Result<ExitCode, CliError> {
-        tell_all(output, answers)?;
+        print_all(output, answers)?;
         let most = self.fail_if_slower.unwrap_or(f64::INFINITY);
         let slower = answers.iter().filter(|it| it.slower_percent > most);
         let mut verdict = ExitCode::SUCCESS;
@@ -224,7 +224,7 @@ impl Allowed {
 }
 
 /// One answer is laid out whole; several are compared.
-fn tell_all<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
+fn print_all<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
     match (output, answers) {
         (_, [answer]) => print_report(output, answer)?,
         (Output::Table, answers) => print(output, &(), |page| abreast::all(page, answers))?,

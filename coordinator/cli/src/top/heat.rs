@@ -62,12 +62,12 @@ impl Heat<'_> {
             return "no recent measurement".to_owned();
         };
         let [best, worst] = [GLYPHS[0], GLYPHS[GLYPHS.len() - 1]];
-        let told = match (self.has_room(area), self.plain) {
+        let text = match (self.has_room(area), self.plain) {
             (true, _) => "in us".to_owned(),
             (false, true) => format!("{least:.0} us, {best}, to {most:.0} us, {worst}"),
             (false, false) => format!("{least:.0} us, blue, to {most:.0} us, red"),
         };
-        format!("latency from each host (row) to each other (column): {told}")
+        format!("latency from each host (row) to each other (column): {text}")
     }
 
     fn name(&self, host: usize) -> String {

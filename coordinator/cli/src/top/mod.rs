@@ -71,7 +71,7 @@ fn show(
             Ok(shown) => view.refresh(shown),
             Err(error) if error.is_of_the_session() || coordinator.is_none() => {
                 coordinator = None;
-                view.away(error.told());
+                view.away(error.error_chain());
             }
             Err(error) => return Err(error),
         }

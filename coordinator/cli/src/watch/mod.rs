@@ -62,7 +62,7 @@ impl Watch {
                     before = Some(seen);
                 }
                 Err(error) if error.is_of_the_session() || coordinator.is_none() => {
-                    let away = [News::away(&error.told())];
+                    let away = [News::away(&error.error_chain())];
                     if coordinator.take().is_some() && !reads(output, &away)? {
                         return Ok(ExitCode::SUCCESS);
                     }

@@ -225,8 +225,8 @@ mod tests {
             it.status.generation = it.status.generation.next();
             it.findings.clear();
         });
-        let told = news(Some(&seen(|it| it.status.alarms.clear())), &after);
-        let kinds: Vec<_> = told.iter().map(|news| news.kind).collect();
+        let report = news(Some(&seen(|it| it.status.alarms.clear())), &after);
+        let kinds: Vec<_> = report.iter().map(|news| news.kind).collect();
         assert_eq!(
             kinds,
             [
@@ -237,7 +237,7 @@ mod tests {
                 Kind::Finding
             ]
         );
-        assert_eq!(told[4].words, "over: leaf0 > spine0 is 99 % full");
+        assert_eq!(report[4].words, "over: leaf0 > spine0 is 99 % full");
     }
 
     #[test]

@@ -72,8 +72,8 @@ async fn ignored_signal_stays_ignored() {
 async fn leaderless_status_asks_every_coordinator() {
     let mut scene = Scene::new();
     let (mut child, session) = scene.asked(&["status"]).await;
-    let nobody = Response::Refused(Refused::NotLeading { leader: None });
-    session.send(Channel::Commands, &nobody).await.unwrap();
+    let not_leading = Response::Refused(Refused::NotLeading { leader: None });
+    session.send(Channel::Commands, &not_leading).await.unwrap();
     let mut unanswered = Vec::new();
     let asked = timeout(TEST_TIMEOUT, async {
         loop {

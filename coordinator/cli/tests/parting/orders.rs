@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use reweave_common::operator::{Allocation, JobOrder, Lane, Lanes, Refused, Request, Response};
 use reweave_link::Channel;
 
-use crate::running::{nobody, registered, started};
+use crate::running::{registered, started, unused_address};
 use crate::scene::{Scene, request};
 
 fn reweave(scene: &Scene, words: &[&str]) -> Command {
@@ -21,15 +21,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Each answer to one question, each in a session of its own where `anew`.
-async fn played(words: &[&str], answers: &[Response], anew: bool) -> (Vec<Request>, Output) {
+/// Each answer to one question, each in a session of its own where `reconnects`.
+async fn played(words: &[&str], answers: &[Response], reconnects: bool) -> (Vec<Request>, Output) {
     let mut scene = Scene::new();
     let mut command = reweave(&scene, words);
     let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
     let mut session = scene.listener.accept().await.unwrap().unwrap();
     let mut asked = Vec::new();
     for (nth, answer) in answers.iter().enumerate() {
-        if nth > 0 && anew {
+        if nth > 0 && reconnects {
             session = scene.listener.accept().await.unwrap().unwrap();
         }
         asked.push(request(&session).await.unwrap());
@@ -40,8 +40,8 @@ async fn played(words: &[&str], answers: &[Response], anew: bool) -> (Vec<Reques
 
 #[tokio::test(flavor = "multi_thread")]
 async fn request_during_election_is_answered() {
-    let nobody_leads = Response::Refused(Refused::NotLeading { leader: None });
-    let answers = [nobody_leads.clone(), nobody_leads, registered("train")];
+    let leaderless = Response::Refused(Refused::NotLeading { leader: None });
+    let answers = [leaderless.clone(), leaderless, registered("train")];
     let words = ["job", "register", "train", "--hosts", "h[0-1]"];
     let (asked, output) = played(&words, &answers, true).await;
     let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
@@ -108,7 +108,7 @@ async fn hostlist_error_names_its_place() {
     ] {
         let mut command = reweave(&scene, &["job", "gate", "--hosts", list]);
         let output = command
-            .env("REWEAVE_COORDINATOR", nobody().to_string())
+            .env("REWEAVE_COORDINATOR", unused_address().to_string())
             .output();
         let output = output.unwrap();
         assert_eq!(output.status.code(), Some(2), "{list}");
@@ -130,11 +130,11 @@ pub(crate) fn lanes() -> Response {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nccl_export_uses_links_of_job() {
-    let told = |at: &'static str, more: &'static [&'static str]| async move {
+    let describe = |at: &'static str, more: &'static [&'static str]| async move {
         let words = ["export", "nccl", "--hosts", "h[0-1]", "--nccl", at];
         played(&[&words[..], more].concat(), &[lanes()], false).await
     };
-    let (asked, output) = told("2.28", &[]).await;
+    let (asked, output) = describe("2.28", &[]).await;
     let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
     assert_eq!(asked, [Request::Lanes { hosts }]);
     let expected = "NCCL_IB_HCA==mlx5_0,mlx5_2\nNCCL_IB_QPS_PER_CONNECTION=4\n";
@@ -145,10 +145,10 @@ async fn nccl_export_uses_links_of_job() {
         "{}",
         text(&output.stderr)
     );
-    let (_, output) = told("2.28", &["--queue-pairs", "1", "--hca", "mlx5_9"]).await;
+    let (_, output) = describe("2.28", &["--queue-pairs", "1", "--hca", "mlx5_9"]).await;
     let expected = "NCCL_IB_HCA==mlx5_9\nNCCL_IB_QPS_PER_CONNECTION=1\n";
     assert_eq!(text(&output.stdout), expected);
-    let (_, output) = told("2.9", &[]).await;
+    let (_, output) = describe("2.9", &[]).await;
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
     assert!(text(&output.stderr).contains("came with 2.10"));
 }

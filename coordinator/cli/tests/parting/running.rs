@@ -46,14 +46,16 @@ fn run(to: SocketAddr, identity: &Path, hosts: &[&str], command: &[&str]) -> Com
 }
 
 /// An address where nothing listens.
-pub(crate) fn nobody() -> SocketAddr {
+pub(crate) fn unused_address() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap()
 }
 
 fn alone(command: &[&str]) -> Output {
     let nowhere = Path::new("/nonexistent");
-    run(nobody(), nowhere, &[], command).output().unwrap()
+    run(unused_address(), nowhere, &[], command)
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn run_passes_signals_to_command() {
     for signal in ["TERM", "INT", "HUP", "USR1", "USR2"] {
         let script = format!("trap 'kill $!; exit 9' {signal}; sleep 60 & echo ready; wait");
         let nowhere = Path::new("/nonexistent");
-        let mut command = run(nobody(), nowhere, &[], &["bash", "-c", &script]);
+        let mut command = run(unused_address(), nowhere, &[], &["bash", "-c", &script]);
         let mut program = Program(command.stdout(Stdio::piped()).spawn().unwrap());
         let mut ready = [0; 6];
         let stdout = program.0.stdout.as_mut().unwrap();
@@ -123,9 +125,9 @@ fn bad_scheduler_hostlist_only_warns() {
             .args(PRINT_JOB_COMMAND);
         command.output().unwrap()
     };
-    let told = list("'n[3-1]'");
-    assert_eq!(told.status.code(), Some(3));
-    let words = String::from_utf8(told.stderr).unwrap();
+    let report = list("'n[3-1]'");
+    assert_eq!(report.status.code(), Some(3));
+    let words = String::from_utf8(report.stderr).unwrap();
     assert!(
         words.contains("n[3-1]: 3-1 ends before it begins"),
         "{words}"
@@ -139,9 +141,14 @@ async fn run_works_without_coordinator() {
     let scene = Scene::new();
     for identity in [&*scene.identity(), Path::new("/nonexistent")] {
         expect_open(
-            &run(nobody(), identity, &HOSTS_OPTIONS, &PRINT_JOB_COMMAND)
-                .output()
-                .unwrap(),
+            &run(
+                unused_address(),
+                identity,
+                &HOSTS_OPTIONS,
+                &PRINT_JOB_COMMAND,
+            )
+            .output()
+            .unwrap(),
         );
     }
 }
@@ -169,7 +176,7 @@ async fn silent_coordinator_does_not_delay_run() {
 async fn timed_absent_coordinator_delays_no_command() {
     let scene = Scene::new();
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    for to in [nobody(), silent.local_addr().unwrap()] {
+    for to in [unused_address(), silent.local_addr().unwrap()] {
         timed("a command without a coordinator", MAX_DELAY, || {
             let began = Instant::now();
             expect_open(
@@ -250,24 +257,24 @@ async fn lived(node: &str, tells: &str) -> (Vec<JobOrder>, Output) {
     let command = ["sh", "-c", tells];
     let mut command = run(scene.address, &scene.identity(), &hosts, &command);
     let mut ended = tokio::task::spawn_blocking(move || command.output().unwrap());
-    let mut told = Vec::new();
+    let mut report = Vec::new();
     let output = tokio::select! {
         biased;
-        _sessions = answers(&mut scene, &mut told) => ended.await,
+        _sessions = answers(&mut scene, &mut report) => ended.await,
         output = &mut ended => output,
     };
-    (told, output.unwrap())
+    (report, output.unwrap())
 }
 
 /// All that a command asks from its beginning to its end; the sessions last.
-async fn answers(scene: &mut Scene, told: &mut Vec<JobOrder>) -> Option<[Session; 2]> {
+async fn answers(scene: &mut Scene, job_order: &mut Vec<JobOrder>) -> Option<[Session; 2]> {
     let (begun, request) = asked(scene).await?;
-    told.push(order(request));
+    job_order.push(order(request));
     answer(&begun, registered("train")).await?;
-    told.push(order(begun.receive(Channel::Commands).await.ok()?));
+    job_order.push(order(begun.receive(Channel::Commands).await.ok()?));
     answer(&begun, started()).await?;
     let (over, request) = asked(scene).await?;
-    told.push(order(request));
+    job_order.push(order(request));
     answer(&over, Response::Registered(vec![])).await?;
     Some([begun, over])
 }
@@ -275,11 +282,11 @@ async fn answers(scene: &mut Scene, told: &mut Vec<JobOrder>) -> Option<[Session
 #[tokio::test(flavor = "multi_thread")]
 async fn run_registers_job_until_command_ends() {
     let tells = "echo $REWEAVE_JOB $REWEAVE_HOSTS $PET_NODE_RANK $MASTER_ADDR; cat $REWEAVE_HOSTFILE; exit 3";
-    let (told, output) = lived("h0", tells).await;
+    let (report, output) = lived("h0", tells).await;
     let (hosts, may_reorder) = (texts(&["h0", "h1"]), true);
     let register = JobOrder::Register { hosts, may_reorder };
     let start = JobOrder::Start { may_change: false };
-    assert_eq!(told, [register, start, JobOrder::End]);
+    assert_eq!(report, [register, start, JobOrder::End]);
     assert_eq!(output.status.code(), Some(3));
     let words = String::from_utf8(output.stdout).unwrap();
     assert_eq!(words, "train h1,h0 1 h1\nh1 slots=1\nh0 slots=1\n");
@@ -376,8 +383,8 @@ const PRINT_RANKS_SCRIPT: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 async fn run_knows_rank_by_full_name() {
-    let (told, output) = lived("h1.cluster.example", PRINT_RANKS_SCRIPT).await;
-    assert_eq!(told.len(), 2, "{told:?}");
+    let (report, output) = lived("h1.cluster.example", PRINT_RANKS_SCRIPT).await;
+    assert_eq!(report.len(), 2, "{report:?}");
     assert_eq!(output.stdout, b"h1 2 0\n", "of the ranks it is the first");
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
@@ -400,7 +407,7 @@ async fn without_answer_listed_order_holds() {
     for (node, ranks) in [("h0", "h0 2 0\n"), ("h1", "h0 2 1\n")] {
         let hosts = ["--hosts", "h[0-1]", "--node", node];
         let command = ["sh", "-c", PRINT_RANKS_SCRIPT];
-        let output = run(nobody(), &scene.identity(), &hosts, &command).output();
+        let output = run(unused_address(), &scene.identity(), &hosts, &command).output();
         assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), ranks);
     }
 }
@@ -408,7 +415,7 @@ async fn without_answer_listed_order_holds() {
 const PRINT_NCCL_SCRIPT: &str = "echo ${NCCL_IB_HCA-none} ${NCCL_IB_QPS_PER_CONNECTION-none} $(env | sed -n 's/^OMPI_MCA_.*_env_list=//p')";
 
 /// What a command of this name, which is a shell's script, says of NCCL's settings; and what is said meanwhile.
-async fn told_of_nccl(name: &str, release: &str, set: &[(&str, &str)]) -> (String, String) {
+async fn nccl_variables(name: &str, release: &str, set: &[(&str, &str)]) -> (String, String) {
     let mut scene = Scene::new();
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join(name);
@@ -457,18 +464,18 @@ async fn answers_of_lanes(scene: &mut Scene) -> [Session; 3] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn single_launcher_sets_common_nccl_settings() {
-    let (out, words) = told_of_nccl("mpirun", "2.28", &[]).await;
+    let (out, words) = nccl_variables("mpirun", "2.28", &[]).await;
     let carried = "NCCL_IB_HCA;NCCL_IB_QPS_PER_CONNECTION;REWEAVE_JOB;REWEAVE_HOSTS;MASTER_ADDR";
     assert_eq!(out, format!("=mlx5_0,mlx5_2 4 {carried}\n"));
     assert!(words.contains("NCCL: left out: mlx5_1"), "{words}");
-    let (out, words) = told_of_nccl("torchrun", "2.28", &[]).await;
+    let (out, words) = nccl_variables("torchrun", "2.28", &[]).await;
     assert_eq!(out, "=mlx5_0,mlx5_2 none\n");
     assert!(words.contains("queue pairs stay NCCL's"), "{words}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn existing_nccl_settings_are_kept() {
-    let (out, words) = told_of_nccl("mpirun", "2.28", &[("NCCL_IB_HCA", "mlx5_9")]).await;
+    let (out, words) = nccl_variables("mpirun", "2.28", &[("NCCL_IB_HCA", "mlx5_9")]).await;
     assert!(out.starts_with("mlx5_9 4 "), "{out}");
     assert!(
         words.contains("NCCL_IB_HCA is already set in the environment and stays"),
@@ -477,13 +484,13 @@ async fn existing_nccl_settings_are_kept() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "NCCL_IB_QPS_PER_CONNECTION=2\n").unwrap();
     let place = file.path().to_str().unwrap();
-    let (out, words) = told_of_nccl("mpirun", "2.28", &[("NCCL_CONF_FILE", place)]).await;
+    let (out, words) = nccl_variables("mpirun", "2.28", &[("NCCL_CONF_FILE", place)]).await;
     assert!(out.starts_with("=mlx5_0,mlx5_2 none "), "{out}");
     assert!(
         words.contains("NCCL_IB_QPS_PER_CONNECTION is already set in "),
         "{words}"
     );
-    let (out, words) = told_of_nccl("mpirun", "2.9", &[]).await;
+    let (out, words) = nccl_variables("mpirun", "2.9", &[]).await;
     assert!(out.starts_with("none none "), "{out}");
     assert!(words.contains("came with 2.10"), "{words}");
 }

@@ -8,7 +8,7 @@ use reweave_common::operator::{JobOrder, Request, Response};
 use reweave_link::{Channel, Session};
 
 use crate::executable::write_executable;
-use crate::running::{nobody, registered, started};
+use crate::running::{registered, started, unused_address};
 use crate::scene::{Scene, request};
 
 fn script(name: &str, to: &str, identity: &Path) -> Command {
@@ -56,7 +56,7 @@ async fn played(
     (request, ended.await.unwrap(), session)
 }
 
-fn told(order: JobOrder) -> Request {
+fn job_request(order: JobOrder) -> Request {
     let job = "slurm-7".to_owned();
     Request::Job { job, order }
 }
@@ -66,7 +66,10 @@ async fn slurm_job_registers_and_ends() {
     let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
     let (request, output, _session) = played("prolog.sh", &[], registered("slurm-7")).await;
     let may_reorder = true;
-    assert_eq!(request, told(JobOrder::Register { hosts, may_reorder }));
+    assert_eq!(
+        request,
+        job_request(JobOrder::Register { hosts, may_reorder })
+    );
     assert!(
         output.status.success() && output.stderr.is_empty(),
         "{}",
@@ -74,7 +77,7 @@ async fn slurm_job_registers_and_ends() {
     );
     let over = Response::Registered(vec![]);
     let (request, output, _session) = played("epilog.sh", &[], over).await;
-    assert_eq!(request, told(JobOrder::End));
+    assert_eq!(request, job_request(JobOrder::End));
     assert!(
         output.status.success() && output.stderr.is_empty(),
         "{}",
@@ -176,7 +179,7 @@ fn unfitting_hostfile_is_not_given() {
 async fn slurm_job_survives_missing_coordinator() {
     let scene = Scene::new();
     for name in ["prolog.sh", "task-prolog.sh"] {
-        let mut command = script(name, &nobody().to_string(), &scene.identity());
+        let mut command = script(name, &unused_address().to_string(), &scene.identity());
         let number = format!("4{}", std::process::id());
         command.env("SLURM_JOB_ID", &number);
         command.env("SLURM_TASKS_PER_NODE", "2(x2)");
@@ -190,15 +193,19 @@ async fn slurm_job_survives_missing_coordinator() {
 #[tokio::test]
 async fn plugin_set_if_present_and_unchosen() {
     let scene = Scene::new();
-    let told = |plugin: &str, chosen: Option<&str>| {
-        let mut command = script("task-prolog.sh", &nobody().to_string(), &scene.identity());
+    let describe = |plugin: &str, chosen: Option<&str>| {
+        let mut command = script(
+            "task-prolog.sh",
+            &unused_address().to_string(),
+            &scene.identity(),
+        );
         command.env("REWEAVE_NCCL_PLUGIN", plugin);
         command.envs(chosen.map(|name| ("NCCL_PROFILER_PLUGIN", name)));
         words(&command.output().unwrap().stdout)
     };
     let plugin = env!("CARGO_BIN_EXE_reweave");
     let line = format!("export NCCL_PROFILER_PLUGIN={plugin}\n");
-    assert_eq!(told(plugin, None), line);
-    assert_eq!(told(plugin, Some("other")), "");
-    assert_eq!(told("/nowhere/plugin.so", None), "");
+    assert_eq!(describe(plugin, None), line);
+    assert_eq!(describe(plugin, Some("other")), "");
+    assert_eq!(describe("/nowhere/plugin.so", None), "");
 }

@@ -109,7 +109,8 @@ fn contradictions() -> Result<(), Failed> {
         ),
         (r#"{"hosts": "#, "evidence.json"),
     ];
-    let refused = |(evidence, told): &(&str, &str)| desk(evidence)?.says_no(DIAGNOSE_COMMAND, told);
+    let refused =
+        |(evidence, report): &(&str, &str)| desk(evidence)?.says_no(DIAGNOSE_COMMAND, report);
     cases.iter().try_for_each(refused)
 }
 

@@ -496,12 +496,12 @@ fn repair() -> Result<(), Failed> {
     let [found, later] = repaired(file.path(), "h0-h1", &twice)?;
     let ms = |key: &str| found[key].as_f64().unwrap_or(f64::NAN);
     let left = found["links"].as_array().map_or(0, Vec::len);
-    let told = found["tables"].as_object().map_or(0, serde_json::Map::len);
+    let report = found["tables"].as_object().map_or(0, serde_json::Map::len);
     let good = found["before_ms"] == whole["iteration_ms"]
         && found["failed"] == serde_json::json!(["h0-h1"])
         && (ms("before_ms")..=ms("before_ms") * 4.0 / 3.0).contains(&ms("iteration_ms"))
         && left == 23
-        && found["changed"].as_array().map(Vec::len) == Some(told)
+        && found["changed"].as_array().map(Vec::len) == Some(report)
         && all_reach_all(&tables_after(&whole, &found), 12, Some(["h0", "h1"]))
         && found["bandwidth_tax"].is_f64()
         && found["explained"]["failures"]
@@ -550,7 +550,7 @@ fn repair_without_a_host() -> Result<(), Failed> {
     let good = (lost - 1.0 / 12.0).abs() < 1e-9
         && changed.len() == 11
         && !changed.contains(&Value::from("h3"))
-        && first["how"] == "mended"
+        && first["how"] == "repaired"
         && [&first["kept"], &first["torn"], &first["set"]] == [20, 0, 2]
         && !names_h3(&found)
         && !names_h3(first);
@@ -668,7 +668,7 @@ fn panels() -> Result<(), Failed> {
     let patches = found["patches"].as_array().cloned().unwrap_or_default();
     let on = |panel: u64| patches.iter().filter(|it| it["panel"] == panel).count();
     let [_, later] = repaired(written(&planned)?.path(), "panel1", &[])?;
-    let anew = later["rewired"].as_array().cloned().unwrap_or_default();
+    let rewired = later["rewired"].as_array().cloned().unwrap_or_default();
     let few = |it: &Value| {
         it["links"]
             .as_array()
@@ -688,7 +688,7 @@ fn panels() -> Result<(), Failed> {
             return Err(format!("patch {nth} is not among {shown}").into());
         }
     }
-    if patched && !anew.is_empty() && anew.iter().all(few) {
+    if patched && !rewired.is_empty() && rewired.iter().all(few) {
         Ok(())
     } else {
         Err(format!("{found} {later}").into())

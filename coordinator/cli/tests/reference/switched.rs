@@ -74,15 +74,15 @@ impl Desk {
     }
 
     /// That this is refused with one line that says so.
-    fn refuses(&self, words: &str, told: &str) -> Result<(), Failed> {
-        self.says_no(&format!("plan {words}"), told)
+    fn refuses(&self, words: &str, text: &str) -> Result<(), Failed> {
+        self.says_no(&format!("plan {words}"), text)
     }
 
-    pub(crate) fn says_no(&self, words: &str, told: &str) -> Result<(), Failed> {
+    pub(crate) fn says_no(&self, words: &str, text: &str) -> Result<(), Failed> {
         let output = self.run(words)?;
         let said = said(&output);
         holds(
-            output.status.code() == Some(2) && said.contains(told),
+            output.status.code() == Some(2) && said.contains(text),
             &said,
         )
     }
@@ -92,11 +92,11 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-pub(crate) fn holds(so: bool, told: &str) -> Result<(), Failed> {
+pub(crate) fn holds(so: bool, text: &str) -> Result<(), Failed> {
     if so {
         Ok(())
     } else {
-        Err(told.to_owned().into())
+        Err(text.to_owned().into())
     }
 }
 
@@ -266,8 +266,8 @@ fn drained_links() -> Result<(), Failed> {
     let after = number(&answer["after"]["max_over_mean"]);
     holds(answer["moves"] == 2 && after < 1.01, &answer.to_string())?;
     let output = desk.plan(&format!("{BALANCE_COMMAND} --drain h0-leaf0"))?;
-    let told = "flow 0 stays on the drained link h0-leaf0: it must not be moved";
-    holds(said(&output).contains(told), &said(&output))?;
+    let text = "flow 0 stays on the drained link h0-leaf0: it must not be moved";
+    holds(said(&output).contains(text), &said(&output))?;
     let all = "--drain leaf0-spine0 --drain leaf0-spine1 --drain leaf0-spine2";
     let page = desk.plan(&format!("{BALANCE_COMMAND} {all}"))?;
     let page = String::from_utf8(page.stdout)?;
@@ -646,9 +646,9 @@ fn measurements() -> Result<(), Failed> {
         rings(&plain) && !rings(&bound),
         "what is slow by itself is chosen",
     )?;
-    let told = "the measurement is of all_gather_perf, but the request is for all_reduce_perf";
+    let text = "the measurement is of all_gather_perf, but the request is for all_reduce_perf";
     let other = table("--measured other.txt")?;
-    holds(said(&other).contains(told), &said(&other))
+    holds(said(&other).contains(text), &said(&other))
 }
 
 fn probes() -> Result<(), Failed> {
@@ -672,8 +672,8 @@ fn probes() -> Result<(), Failed> {
 fn probes_that_cannot_be() -> Result<(), Failed> {
     let desk = Desk::with(&[("fabric.toml", &leaf_spine(1, 1, 1))])?;
     let output = desk.plan("probes --fabric fabric.toml")?;
-    let told = said(&output).contains("no flow crosses");
-    holds(told && output.status.code() == Some(1), &said(&output))?;
+    let report = said(&output).contains("no flow crosses");
+    holds(report && output.status.code() == Some(1), &said(&output))?;
     for (asked, said) in [
         ("--flow-rate 0", "--flow-rate 0"),
         ("--rate nan", "--rate NaN"),

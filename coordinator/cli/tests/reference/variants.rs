@@ -82,10 +82,10 @@ fn all(words: &str) -> Result<Vec<Value>, Failed> {
 }
 
 fn are(answers: &[Value], place: &str, figures: &[f64]) -> Result<(), Failed> {
-    let told: Vec<_> = answers.iter().map(|it| figure(it, place).round()).collect();
+    let reports: Vec<_> = answers.iter().map(|it| figure(it, place).round()).collect();
     holds(
-        told == figures,
-        &format!("{place}: {told:?} are not {figures:?}"),
+        reports == figures,
+        &format!("{place}: {reports:?} are not {figures:?}"),
     )
 }
 
@@ -251,7 +251,7 @@ const BAD_VARIANTS: [(bool, &str, &str); 10] = [
 
 /// Each with one line that names the place.
 fn what_is_no_variant() -> Result<(), Failed> {
-    for (job, variant, told) in BAD_VARIANTS {
+    for (job, variant, report) in BAD_VARIANTS {
         let two = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n";
         let files = [
             ("v.toml", variant),
@@ -263,7 +263,7 @@ fn what_is_no_variant() -> Result<(), Failed> {
         let words = if job { "job j.toml" } else { "flows f.csv" };
         let asked = format!("sim {words} {FABRIC_OPTION} --with v.toml");
         let desk = Desk::with(&files)?;
-        desk.says_no(&asked, told)?;
+        desk.says_no(&asked, report)?;
         let said = String::from_utf8(desk.run(&asked)?.stderr)?;
         holds(said.lines().count() == 1, &said)?;
     }

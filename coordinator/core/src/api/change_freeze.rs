@@ -10,7 +10,7 @@ use crate::log::command::{Author, Change};
 use crate::plan::change_freeze;
 use crate::rollout::DecisionContext;
 
-/// One host stands for the job that it works for now, several for themselves.
+/// Freezes a job. One host stands for its present job; several hosts are taken as the job.
 pub(super) fn freeze(
     turn: &mut DecisionContext<'_>,
     principal: String,
@@ -34,7 +34,7 @@ pub(super) fn freeze(
     note(turn, principal, hosts, true)
 }
 
-/// All frozen jobs that any of these hosts works for.
+/// Unfreezes every frozen job that contains any of these hosts.
 pub(super) fn thaw(
     turn: &mut DecisionContext<'_>,
     principal: String,

@@ -23,12 +23,12 @@ pub(super) fn answer(
     response.unwrap_or_else(|why| Response::Refused(Refused::VersionStays { why }))
 }
 
-/// A version that is asked for has to stay, and nothing keeps this one.
+/// Whether the version is raised automatically: nothing holds it down, and raising it again would be undone otherwise.
 fn rises_by_itself(state: &State) -> bool {
     state.cluster_version() < LATEST_MINOR && state.lowered().is_none()
 }
 
-/// The entry that would keep it came with the later version.
+/// Raises the version with an entry that the present version can read.
 fn rises(has: u16) -> String {
     format!(
         "it is 1.{has} until every coordinator speaks 1.{LATEST_MINOR}, then rises by itself; \
@@ -67,7 +67,7 @@ fn lower(
     Ok(Response::ClusterVersion { minor, lowered_by })
 }
 
-/// As a leader does by itself where no operator has lowered it.
+/// Raises the version as a leader does when no operator has lowered it.
 fn raise(turn: &mut DecisionContext<'_>, minor: u16, min_version: u16) -> Result<Response, String> {
     if minor > min_version {
         return Err(format!(

@@ -9,7 +9,7 @@ use crate::log::{device, maintenance};
 use crate::plan::drain_routes::{self, LinkIntent, Partitioned, SplitHost};
 use crate::rollout::DecisionContext;
 
-/// What a person has said something about.
+/// The links that an operator named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wished {
     Drained,

@@ -1,4 +1,4 @@
-//! An approval with a seal approves what the seal stood for when it was shown.
+//! An approval with a seal approves exactly the plan that was shown with it.
 
 use reweave_common::operator::Refused;
 use reweave_common::plan::Generation;
@@ -6,7 +6,7 @@ use reweave_common::plan::Generation;
 use super::offered;
 use crate::rollout::DecisionContext;
 
-/// The approver has seen something else. A plan that is not on offer is refused by the code that applies it.
+/// Refuses an approval whose seal differs from the plan's. An unknown plan is refused later, by `apply`.
 pub(super) fn objection(
     turn: &DecisionContext<'_>,
     generation: Generation,

@@ -12,10 +12,10 @@ use crate::log::verdict::Verdict;
 use crate::model::world::Measurements;
 use crate::plan::rollback_plan::before;
 
-/// How many flows one answer may hold; each takes some hundred bytes, and a frame takes a mebibyte.
+/// The limit of flows in one answer: each takes some hundred bytes, and a frame holds 1 MiB.
 const MAX_PAGE_FLOWS: usize = 1000;
 
-/// The newest first, from `before` on, as many as fit into one answer and at least one.
+/// Changes before `before`, newest first: as many as fit into one answer, and at least one.
 pub(super) fn page(
     known: Measurements<'_>,
     state: &State,
@@ -26,16 +26,16 @@ pub(super) fn page(
 }
 
 fn as_many_as_fit<T>(all: impl Iterator<Item = T>, size: impl Fn(&T) -> usize) -> Vec<T> {
-    let mut told = 0;
+    let mut reported_count = 0;
     let fits = |one: &T| {
-        let is_first = told == 0;
-        told += 1 + size(one);
-        is_first || told <= MAX_PAGE_FLOWS
+        let is_first = reported_count == 0;
+        reported_count += 1 + size(one);
+        is_first || reported_count <= MAX_PAGE_FLOWS
     };
     all.take_while(fits).collect()
 }
 
-/// With all that it changes of what was there before, as far as that is remembered.
+/// One change with everything that it replaced, as far as that is still known.
 pub(super) fn find(
     known: Measurements<'_>,
     state: &State,
@@ -54,7 +54,7 @@ pub(super) fn find(
     Some(Record { plan, ..record })
 }
 
-/// What is under way, and then what has ended, the newest first.
+/// Running changes, and then ended ones, newest first.
 fn all<'a>(known: Measurements<'a>, state: &'a State) -> impl Iterator<Item = Record> + 'a {
     let open = state.rollouts().rev();
     let open = open.map(move |rollout| running(known, rollout));
@@ -79,8 +79,8 @@ fn size(record: &Record) -> usize {
 
 fn running(known: Measurements<'_>, rollout: &Rollout) -> Record {
     let outcome = match &rollout.phase {
-        Phase::Migrating(journey) if journey.is_held() => Outcome::Held {
-            reasons: words(known, journey.reasons()),
+        Phase::Migrating(migration) if migration.is_held() => Outcome::Held {
+            reasons: words(known, migration.reasons()),
         },
         Phase::Proposed => Outcome::Offered,
         _ => Outcome::Running,
@@ -175,7 +175,7 @@ fn words<'r>(
     known: Measurements<'_>,
     reasons: impl IntoIterator<Item = &'r Reason>,
 ) -> Vec<String> {
-    crate::log::reason_list::told(reasons, known.fabric)
+    crate::log::reason_list::texts(reasons, known.fabric)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::plan::proposals;
 /// An answer has to fit into one message, however large the cluster is.
 const MAX_JOBS: usize = 1000;
 
-/// Nothing when the hosts exchange nothing large now.
+/// None when the hosts exchange no large flows now.
 pub(super) fn explain(
     world: &World<'_>,
     state: &State,
@@ -35,15 +35,14 @@ pub(super) fn explain(
 ) -> Result<Option<Box<Explanation>>, Refused> {
     let (found, name) = asked_for(world, state, job, hosts)?;
     let exchange = exchange(world, &found, name);
-    let told = proposals::explain(world, state.in_force(), seen.arrivals, &exchange);
-    let told = told.map_err(|unfit| Refused::Contradicted {
+    let explained = proposals::explain(world, state.in_force(), seen.arrivals, &exchange);
+    let explained = explained.map_err(|unfit| Refused::Contradicted {
         why: unfit.to_string(),
     })?;
-    Ok(told.map(Box::new))
+    Ok(explained.map(Box::new))
 }
 
-/// What these hosts exchange, or those of the job that is registered by this name, or those that work with
-/// the host of this name.
+/// The exchange of these hosts, of the job with this registered name, or of the job of the host with this name.
 fn asked_for(
     world: &World<'_>,
     state: &State,
@@ -69,7 +68,7 @@ fn asked_for(
     }
 }
 
-/// Those first that send most. One that rests is among them as long as its sessions are open.
+/// All jobs, the busiest first. An idle job is listed as long as its sessions are open.
 pub(super) fn statuses(world: &World<'_>, state: &State) -> Vec<JobStatus> {
     let now: BTreeMap<_, _> = world
         .flows()
@@ -77,12 +76,12 @@ pub(super) fn statuses(world: &World<'_>, state: &State) -> Vec<JobStatus> {
         .map(|flow| (flow.flow, flow.rate))
         .collect();
     let jobs = world.known.resting.all_jobs(world).into_iter();
-    let mut told: Vec<_> = jobs
+    let mut reports: Vec<_> = jobs
         .map(|job| job_status(world, state, &job, &now))
         .collect();
-    told.sort_by_key(|job| Reverse(job.rate_bits_per_s));
-    told.truncate(MAX_JOBS);
-    told
+    reports.sort_by_key(|job| Reverse(job.rate_bits_per_s));
+    reports.truncate(MAX_JOBS);
+    reports
 }
 
 type Rates = BTreeMap<FlowKey, Rate>;
@@ -95,8 +94,8 @@ fn job_status(world: &World<'_>, state: &State, job: &Job, now: &Rates) -> JobSt
         .filter_map(|it| Some((it.flow, *now.get(&it.flow)?)))
         .collect();
     let rates = || {
-        let told = job.told.iter().map(|pair| pair.rate);
-        sending.values().copied().chain(told)
+        let reports = job.reported_pairs.iter().map(|pair| pair.rate);
+        sending.values().copied().chain(reports)
     };
     let first = known.resting.first(job).unwrap_or(known.now);
     JobStatus {
@@ -106,7 +105,7 @@ fn job_status(world: &World<'_>, state: &State, job: &Job, now: &Rates) -> JobSt
             .iter()
             .map(|&it| fabric.name(it).to_owned())
             .collect(),
-        flows: job.flows.len() + job.told.len(),
+        flows: job.flows.len() + job.reported_pairs.len(),
         sending: rates().count(),
         rate_bits_per_s: rates().sum(),
         slowest_bits_per_s: rates().min(),
@@ -117,7 +116,7 @@ fn job_status(world: &World<'_>, state: &State, job: &Job, now: &Rates) -> JobSt
     }
 }
 
-/// By the last plan that was kept and spoke of any of these flows.
+/// The prediction of the last kept plan that concerns any of these flows.
 fn promise(state: &State, sending: &Rates) -> Option<Promise> {
     let kept = state.history().rev();
     let kept = kept.filter(|ended| ended.outcome == Outcome::Committed);
@@ -149,27 +148,29 @@ pub(super) fn host(fabric: &Fabric, name: &str) -> Result<NodeId, Refused> {
     })
 }
 
-/// Those first that are farthest below their peers.
+/// Pairs of hosts, those first that are furthest below their peers.
 pub(super) fn pairs(world: &World<'_>, most: u32) -> MeasuredPairs {
     let (facts, times): (Vec<_>, Vec<_>) = measured(world).into_iter().unzip();
-    // All names are of the fabric.
+    // All names come from the fabric.
     let beside = beside_peers(&facts, world.fabric()).unwrap_or_default();
-    let mut told: Vec<_> = facts.into_iter().zip(beside).zip(times).collect();
+    let mut reports: Vec<_> = facts.into_iter().zip(beside).zip(times).collect();
     let share =
         |((facts, beside), _): &((PairFacts, BesidePeers), Moment)| facts.gbps / beside.usual_gbps;
-    told.sort_by(|one, other| share(one).total_cmp(&share(other)));
-    told.truncate(most as usize);
-    let pairs = told.into_iter().map(|((facts, beside), at)| MeasuredPair {
-        rail: facts.rail,
-        in_rack: beside.in_rack,
-        rate_bits_per_s: rate(facts.gbps),
-        usual_bits_per_s: rate(beside.usual_gbps),
-        peers: beside.peers,
-        is_slow: beside.is_slow,
-        age_ms: millis(world.known.now.since(at)),
-        from: facts.from,
-        to: facts.to,
-    });
+    reports.sort_by(|one, other| share(one).total_cmp(&share(other)));
+    reports.truncate(most as usize);
+    let pairs = reports
+        .into_iter()
+        .map(|((facts, beside), at)| MeasuredPair {
+            rail: facts.rail,
+            in_rack: beside.in_rack,
+            rate_bits_per_s: rate(facts.gbps),
+            usual_bits_per_s: rate(beside.usual_gbps),
+            peers: beside.peers,
+            is_slow: beside.is_slow,
+            age_ms: millis(world.known.now.since(at)),
+            from: facts.from,
+            to: facts.to,
+        });
     MeasuredPairs {
         pairs: pairs.collect(),
     }

@@ -14,7 +14,7 @@ use crate::model::evidence::rdma_device;
 use crate::model::world::World;
 use crate::rollout::DecisionContext;
 
-/// More flows of one connection than that are not spread any better.
+/// More flows per connection are not spread better.
 const MAX_LANES: u32 = 16;
 /// An answer has to fit into one message.
 const MAX_LEFT_OUT: usize = 64;
@@ -27,13 +27,13 @@ pub(super) fn lanes(turn: &DecisionContext<'_>, hosts: &[String]) -> Response {
 
 struct Board<'t> {
     world: &'t World<'t>,
-    /// Links whose near end says that they are up.
+    /// Links that are up, by their near ends.
     up: BTreeSet<Hop>,
     /// By link: whether nothing is sent over it.
     is_closed: Vec<bool>,
 }
 
-/// At which links of the fabric the devices of one host are, and whether these carry.
+/// The link of each device of a host, and whether that link carries traffic.
 type Devices = BTreeMap<String, (LinkId, bool)>;
 
 impl<'t> Board<'t> {
@@ -66,16 +66,17 @@ impl<'t> Board<'t> {
         let of_hosts: Vec<_> = hosts.iter().map(|&host| self.devices(host)).collect();
         let names: BTreeSet<_> = of_hosts.iter().flat_map(Devices::keys).collect();
         let mut ways = BTreeMap::new();
-        let mut told = Lanes::default();
+        let mut lanes_of_hosts = Lanes::default();
         for device in names {
             let lane = self.links(device, hosts, &of_hosts);
             let lane = lane.and_then(|links| self.lane(device, hosts, &links, &mut ways));
             match lane {
-                Ok(lane) => told.lanes.push(lane),
-                Err(why) => told.left_out.push(why),
+                Ok(lane) => lanes_of_hosts.lanes.push(lane),
+                Err(why) => lanes_of_hosts.left_out.push(why),
             }
         }
-        told.lanes
+        lanes_of_hosts
+            .lanes
             .sort_by_key(|it| (it.device.len(), it.device.clone()));
         let without = hosts
             .iter()
@@ -83,9 +84,9 @@ impl<'t> Board<'t> {
             .filter(|(_, devices)| devices.is_empty());
         let without =
             without.map(|(&host, _)| format!("{}: no RDMA device is known there", self.name(host)));
-        told.left_out.extend(without);
-        told.left_out.truncate(MAX_LEFT_OUT);
-        told
+        lanes_of_hosts.left_out.extend(without);
+        lanes_of_hosts.left_out.truncate(MAX_LEFT_OUT);
+        lanes_of_hosts
     }
 
     fn devices(&self, host: NodeId) -> Devices {
@@ -104,7 +105,7 @@ impl<'t> Board<'t> {
         devices
     }
 
-    /// At which link each of the hosts has it, where all have it at one that carries.
+    /// The link of a device on each host, if all hosts have it at a link that carries traffic.
     fn links(
         &self,
         device: &str,
@@ -152,7 +153,7 @@ impl<'t> Board<'t> {
         })
     }
 
-    /// The switch behind the link; a host that is wired to others itself is its own.
+    /// The switch behind the link. A host that is wired to other hosts stands for itself.
     fn door(&self, host: NodeId, link: LinkId) -> NodeId {
         let fabric = self.world.fabric();
         let far = fabric.link(link).far(host).node;

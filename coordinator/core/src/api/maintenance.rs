@@ -14,7 +14,7 @@ use crate::log::maintenance::Maintenance;
 use crate::plan::drain_routes::LinkIntent;
 use crate::rollout::DecisionContext;
 
-/// None is the end of it.
+/// Starts or ends maintenance; no stage ends it.
 pub(super) fn maintain(
     turn: &mut DecisionContext<'_>,
     principal: String,
@@ -44,7 +44,7 @@ pub(super) fn maintain(
     }
 }
 
-/// Nothing passes it: there is nothing to drain.
+/// A host forwards no packets, so there is nothing to drain.
 fn is_host(fabric: &Fabric, place: Device) -> bool {
     matches!(place, Device::Node(node) if !fabric.node(node).role.forwards())
 }
@@ -66,7 +66,7 @@ impl Work<'_> {
         self.note_if_done(turn, MaintenanceStage::Draining, response)
     }
 
-    /// All other drained links stay so.
+    /// Ends the drain of the device's links. All other drained links stay drained.
     fn give_back(&mut self, turn: &mut DecisionContext<'_>) -> Response {
         let fabric = turn.known.fabric;
         let kept = self.now.map(|it| it.kept.clone()).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Work<'_> {
         }
     }
 
-    /// The plan on its way that changes what passes it.
+    /// The running plan that changes the paths through the device.
     fn changed_by(&self, turn: &DecisionContext<'_>) -> Option<Generation> {
         let links = self.place.links(turn.known.fabric);
         let mut under_way = turn.state.under_way();
@@ -106,7 +106,7 @@ impl Work<'_> {
         found.map(|it| it.plan.generation)
     }
 
-    /// Where the routes for it are there already, that is all there is to do.
+    /// If the routes are already in force, only the stage is recorded.
     fn note_if_done(
         &self,
         turn: &mut DecisionContext<'_>,

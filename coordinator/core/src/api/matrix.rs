@@ -30,7 +30,7 @@ pub(super) fn matrix(known: Measurements<'_>, most: u32) -> Matrix {
     }
 }
 
-/// First by loss, then by latency.
+/// The worst cells, by loss and then by latency.
 fn worst(mut cells: Vec<MatrixCell>, most: u32) -> Vec<MatrixCell> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if cells.len() > most {
@@ -64,7 +64,7 @@ fn probed(cell: &mut MatrixCell, tally: &ProbeTally) {
     cell.lost_share = (sent > 0).then(|| tally.lost.count() as f64 / sent as f64);
 }
 
-/// Of the ways that trains took from one host to another, the narrowest.
+/// The slowest measured path from each host to each other.
 fn rates(known: Measurements<'_>) -> BTreeMap<Pair, u64> {
     let mut rates = BTreeMap::new();
     for (from, node) in known.ingest.observations().nodes() {

@@ -12,19 +12,20 @@ use crate::log::millis::millis;
 use crate::log::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS, MAX_VISITORS, Membership};
 use crate::rollout::DecisionContext;
 
-/// A token that is found later is worthless.
+/// A token that leaks later is void.
 const MAX_TOKEN_TTL: Duration = Duration::from_mins(15);
 
 /// A working day; longer sessions need a new token.
 const MAX_VISIT_TTL: Duration = Duration::from_hours(12);
 
-/// Each token is written down, and a client that makes one after the other keeps all others waiting.
+/// Every token is a log entry, and many short-lived ones would delay all other requests.
 const MIN_VISIT_TTL: Duration = Duration::from_mins(1);
-/// Of one member at a time.
+/// The limit of a member's valid tokens.
 const MAX_VISITS_PER_MEMBER: usize = 64;
 
-/// From the removal of a coordinator until what its signer signed is void. Certificates of members last a day, and clocks may
-/// be an hour apart: the last that it signed has expired by then, or another signer has renewed it.
+/// The time from the removal of a coordinator until certificates of its signer are void. Members' certificates last a
+/// day, and clocks may differ by an hour: by then, the last of its certificates has expired, or another signer has
+/// renewed it.
 pub const REVOCATION_DELAY: Duration = Duration::from_hours(26);
 
 pub(crate) fn no_visit() -> Refused {
@@ -32,7 +33,7 @@ pub(crate) fn no_visit() -> Refused {
     Refused::NoVisit { longest_s }
 }
 
-/// In the name of the requester, with no more than its own rights.
+/// Creates a token for the requester, with at most its own rights.
 pub(super) fn let_visit(
     turn: &mut DecisionContext<'_>,
     member: Member,
@@ -59,7 +60,7 @@ pub(super) fn let_visit(
         expires,
     });
     let expires_in_ms = millis(lasting);
-    // Where the page is, the core does not know.
+    // The core does not know the address of the page.
     Response::MayVisit {
         expires_in_ms,
         http: None,
@@ -102,7 +103,8 @@ fn hindrance(turn: &DecisionContext<'_>, member: &Member, lasting: Duration) -> 
     is_full.then_some(Refused::TooManyTokens { most: MAX_TOKENS })
 }
 
-/// A node that the fabric has lost may still have a certificate, so only the name must be one.
+/// Revokes a member. A node that the fabric no longer has may still have a certificate, so the name need not be in the
+/// fabric.
 pub(super) fn revoke(turn: &mut DecisionContext<'_>, asking: &Member, member: Member) -> Response {
     if !member.is_sound() {
         return Response::Refused(Refused::NoSuchMember { member });
@@ -121,15 +123,16 @@ pub(super) fn revoke(turn: &mut DecisionContext<'_>, asking: &Member, member: Me
     Response::Revoked { member }
 }
 
-/// A removed coordinator's own certificate is refused at once. What its signer signed is good until [`REVOCATION_DELAY`] is over:
-/// of a leader, these are the certificates of all agents and operators. An operator who does not trust the machine revokes it
-/// without that delay.
+/// Follows removals. A removed coordinator's own certificate is refused at once. Certificates of its signer stay valid
+/// for [`REVOCATION_DELAY`]: those of a leader are all agents' and operators' certificates. An operator who does not
+/// trust the machine revokes it without that delay.
 pub(crate) fn handle_removals(turn: &mut DecisionContext<'_>, removed: Option<&BTreeSet<String>>) {
-    // A new leader has not heard of them yet.
+    // A new leader does not know the removals yet.
     let Some(removed) = removed else { return };
     let state = turn.state;
     let membership = state.membership();
-    // A log that begins again dates its lists even where none is removed: those of an earlier log would stay the latest.
+    // A new log dates its lists even without a removal: otherwise members would keep the lists of an earlier log as
+    // the latest.
     let is_news = membership.is_undated() || !membership.has_removed(removed);
     let change = is_news.then(|| {
         let coordinators = removed.clone();
@@ -141,8 +144,9 @@ pub(crate) fn handle_removals(turn: &mut DecisionContext<'_>, removed: Option<&B
     }
 }
 
-/// One that was revoked since it was removed is left as it is: a new token may have admitted it again. One that
-/// was added again is not revoked either: at an earlier cluster version, the log does not say that it was.
+/// Revokes removed coordinators after the delay. One that was revoked since its removal is left alone: a new token may
+/// have admitted it again. So is one that was added again, which the log does not record at an earlier cluster
+/// version.
 fn revoke_lapsed(
     turn: &mut DecisionContext<'_>,
     membership: &Membership,

@@ -49,7 +49,7 @@ mod trace;
 mod unmeasured;
 mod warnings;
 
-/// What the status shows of the leader itself.
+/// The leader's own facts that the status shows.
 #[derive(Clone, Copy)]
 pub(crate) struct LeaderView<'a> {
     pub(crate) waits: Option<&'a WaitReason>,
@@ -59,10 +59,10 @@ pub(crate) struct LeaderView<'a> {
     pub(crate) registry: &'a JobRegistry,
     pub(crate) evenness: &'a ImbalanceHistory,
     pub(crate) probing: &'a ProbeSchedule,
-    /// How long to let things be after the last plan.
+    /// The remaining cool-down after the last plan.
     pub(crate) cool_down: Duration,
     pub(crate) disk_is_full: bool,
-    /// The minor version that all coordinators read, as far as they are heard.
+    /// The lowest version of all coordinators, as far as they report it.
     pub(crate) min_version: u16,
 }
 
@@ -70,7 +70,7 @@ pub use membership::REVOCATION_DELAY;
 pub(crate) use membership::{handle_removals, no_visit};
 pub(crate) use trace::flows as meant;
 
-/// Gives back what is to be asked again, once the migration of the plan that it approves was judged.
+/// Answers the request, or returns it if the plan's migration must be checked first.
 pub(crate) fn answer(
     turn: &mut DecisionContext<'_>,
     asked: OperatorRequest,
@@ -81,7 +81,7 @@ pub(crate) fn answer(
         principal,
         request,
     } = &asked;
-    // What is approved is as it is in this turn, and in no other.
+    // The seal of the plan as it is approved now.
     let seal = request.approves().and_then(|it| offered_seal(turn, it));
     let response = match objection(principal, request, seen) {
         Some(refused) => Some(Response::Refused(refused)),
@@ -103,7 +103,7 @@ fn offered_seal(turn: &DecisionContext<'_>, generation: Generation) -> Option<St
     Some(turn.reviewed(&offer.plan).seal)
 }
 
-/// Of what this turn has approved without a request for it, before anything changes that it stands for.
+/// Seals plans that were approved without a request, before anything in their seals changes.
 pub(crate) fn seal_approvals(turn: &mut DecisionContext<'_>) {
     while let Some((plan, by)) = turn.out.poll_unsealed() {
         let seal = turn.reviewed(&plan).seal;
@@ -111,7 +111,7 @@ pub(crate) fn seal_approvals(turn: &mut DecisionContext<'_>) {
     }
 }
 
-/// None where a migration has to be judged first.
+/// None if a migration must be checked first.
 fn response(
     turn: &mut DecisionContext<'_>,
     asking: Member,
@@ -124,8 +124,8 @@ fn response(
         Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, *lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Explain { job, hosts } => {
-            let told = jobs::explain(turn.world(), turn.state, seen, job, &hosts);
-            told.map_or_else(Response::Refused, Response::Explanation)
+            let explained = jobs::explain(turn.world(), turn.state, seen, job, &hosts);
+            explained.map_or_else(Response::Refused, Response::Explanation)
         }
         Request::Pairs { most } => Response::Pairs(jobs::pairs(turn.world(), most)),
         Request::Trace { between, .. } => {
@@ -197,7 +197,7 @@ fn discovered(turn: &DecisionContext<'_>, from_link: u32) -> Response {
 fn imbalance(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
     let in_force = turn.state.in_force();
     Response::Imbalances(Imbalances {
-        course: seen.evenness.course(turn.known.now),
+        history: seen.evenness.history(turn.known.now),
         ..imbalances(turn.known, turn.world(), in_force)
     })
 }
@@ -217,7 +217,7 @@ fn diagnose(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
     })
 }
 
-/// A plan that is proposed already, would do the same and predicts as much keeps its number.
+/// Proposes a plan. An existing proposal that does the same and predicts as much keeps its number.
 fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
     let world = turn.world();
     let not_seen = world.not_seen();
@@ -247,7 +247,7 @@ fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
     shown
 }
 
-/// A proposed plan comes with all that an approver should know.
+/// A change by its number. A proposal includes everything that an approver needs.
 fn record(turn: &DecisionContext<'_>, generation: Generation) -> Option<Record> {
     let found = history::find(turn.known, turn.state, generation)?;
     let offer = turn
@@ -261,7 +261,7 @@ fn record(turn: &DecisionContext<'_>, generation: Generation) -> Option<Record> 
     Some(Record { plan, ..found })
 }
 
-/// By any kind of approval.
+/// Approves a proposal, for all requests that can.
 fn approve(
     turn: &mut DecisionContext<'_>,
     principal: String,
@@ -281,7 +281,7 @@ fn approve(
             None if now => apply(turn, principal, generation, anyway),
             None => apply_in_hours(turn, principal, generation, anyway),
         },
-        // All others approve nothing.
+        // All other requests approve nothing.
         _ => Some(Response::Refused(Refused::NoPlan)),
     }
 }
@@ -302,7 +302,7 @@ fn apply_in_hours(
     }
 }
 
-/// A plan that is not ready stays proposed; one that is wrong does not.
+/// Applies a proposal. If it is not ready, it stays proposed; if it is unsound, it is refused.
 fn apply(
     turn: &mut DecisionContext<'_>,
     principal: String,
@@ -342,7 +342,7 @@ fn apply(
     Some(Response::Refused(Refused::Unfit { reasons: words }))
 }
 
-/// A wrong name is answered with the existing ones.
+/// An unknown number is answered with the existing ones.
 fn offered<'a>(turn: &DecisionContext<'a>, generation: Generation) -> Result<&'a Rollout, Refused> {
     let state = turn.state;
     if let Some(rollout) = state.rollout(generation) {
@@ -365,10 +365,11 @@ fn offered<'a>(turn: &DecisionContext<'a>, generation: Generation) -> Result<&'a
 }
 
 impl DecisionContext<'_> {
-    /// One on offer that does the same, with its number, unless more can be predicted by now.
+    /// An existing proposal that does the same, unless more can be predicted now.
     fn shown_already(&self, plan: &Plan, not_seen: &NotSeen) -> Option<Response> {
         let mut offers = self.state.offers().map(|it| &it.plan);
-        let same = offers.find(|it| proposals::do_the_same(it, plan) && it.foretells(plan))?;
+        let same =
+            offers.find(|it| proposals::do_the_same(it, plan) && it.predicts_all_of(plan))?;
         Some(self.shown(same, not_seen.clone()))
     }
 
@@ -384,7 +385,7 @@ impl DecisionContext<'_> {
         Response::Plan { plan, not_seen }
     }
 
-    /// All that a person should know who approves it.
+    /// Everything that an approver needs to know.
     fn reviewed(&self, plan: &Plan) -> NamedPlan {
         let fabric = self.known.fabric;
         let changes = plan_diff::changes(fabric, self.state.in_force(), plan);
@@ -392,12 +393,12 @@ impl DecisionContext<'_> {
         let hindered_by = self.words(&touched);
         let claims = self.claims(plan);
         let touched = blast_radius::touched(self.world(), self.state, plan, &claims);
-        let course = crate::rollout::course_of(self, plan);
+        let migration = crate::rollout::named_migration(self, plan);
         let shown = NamedPlan {
             changes,
             hindered_by,
             touched,
-            course,
+            migration,
             base: Some(crate::rollout::base_of(self, plan)),
             ..NamedPlan::named(plan, fabric)
         };
@@ -405,6 +406,6 @@ impl DecisionContext<'_> {
     }
 
     fn words(&self, reasons: &[Reason]) -> Vec<String> {
-        reason_list::told(reasons, self.known.fabric)
+        reason_list::texts(reasons, self.known.fabric)
     }
 }

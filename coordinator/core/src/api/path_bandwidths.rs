@@ -16,7 +16,7 @@ use crate::model::world::World;
 /// An answer has to fit into one message, however large the cluster is.
 const MAX_PATHS: usize = 256;
 
-/// Those that are known first, the slowest before the others.
+/// Measured paths first, and of those the slowest.
 pub(super) fn bandwidths(world: &World<'_>) -> Vec<PathBandwidth> {
     let known = world.known;
     let nodes = known.ingest.observations().nodes();
@@ -56,7 +56,7 @@ fn path(
     })
 }
 
-/// A router outside of the fabric has an address only.
+/// A router outside of the fabric has only an address.
 fn node_name(world: &World<'_>, address: Ipv4Addr) -> String {
     match world.wiring.node(address) {
         Some(node) => world.known.fabric.name(node).to_owned(),
@@ -72,8 +72,7 @@ fn rank(bandwidth: &Bandwidth) -> (u8, Option<Rate>, Reverse<u32>) {
     }
 }
 
-/// What the interface that sends over this link has left, and no more than the fabric says that the
-/// link carries.
+/// The free bandwidth of the interface at this end of the link, at most the link's rate in the fabric.
 pub(super) fn spare(world: &World<'_>, hop: Hop, rate: Rate) -> Option<Rate> {
     let known = world.known;
     let end = world.wiring.end(hop)?;

@@ -38,7 +38,7 @@ pub(super) fn steer(
     Response::Steered { generation, how }
 }
 
-/// If nothing of it has begun.
+/// Withdraws a plan that has not started.
 fn withdrawn(generation: Generation, by: Author) -> Change {
     let reasons = vec![Reason::Aborted { by }];
     Change::PlanWithdrawn {

@@ -31,7 +31,7 @@ struct Diff<'a> {
 }
 
 impl Diff<'_> {
-    /// What goes comes first. What takes the place of a circuit in use waits for it.
+    /// Removed circuits come first: a circuit that reuses their ports has to wait for them.
     fn circuits(&self) -> Vec<Line> {
         let before = crossings(&self.in_force.circuits_of(self.fabric));
         let mut after = self.in_force.circuits_of(self.fabric);
@@ -74,7 +74,7 @@ impl Diff<'_> {
         gone.chain(new).map(|what| Line { what, tag }).collect()
     }
 
-    /// A job that runs goes on in the order that it has.
+    /// A running job keeps its present order.
     fn ranks(&self) -> impl Iterator<Item = Line> {
         self.plan.orders.iter().map(|order| {
             let hosts = order.after.iter();
@@ -100,7 +100,7 @@ impl Diff<'_> {
         }
     }
 
-    /// Whether packets may pass it: something is plugged in at both ends.
+    /// Whether the circuit makes a link: both ends have a fibre.
     fn is_a_link(&self, Crossing { optical, circuit }: Crossing) -> bool {
         let plugged = |port| self.fabric.fibre(optical, port).is_some();
         circuit.ports().into_iter().all(plugged)

@@ -21,7 +21,7 @@ pub(super) fn reorder(turn: &mut DecisionContext<'_>, principal: String, job: &s
     }
 }
 
-/// The best as of now, beside the order that the job got. A job without one orders its ranks by itself.
+/// The best order now, and the order that the job has. A job without a recorded order chooses its own.
 fn better(turn: &DecisionContext<'_>, job: &str) -> Result<RankOrder, Refused> {
     let job = job.to_owned();
     let Some(before) = known(turn, &job)?.order.clone() else {

@@ -35,7 +35,7 @@ pub(super) fn rdma(known: Measurements<'_>) -> Vec<RdmaStatus> {
     pairs
 }
 
-/// Of several NICs the slowest counts.
+/// Of several NICs, the slowest counts.
 fn note(pair: &mut RdmaStatus, reading: &TimedReading<RdmaReading>, known: Measurements<'_>) {
     pair.age_ms = pair.age_ms.max(millis(reading.age(known.now)));
     match &reading.value {

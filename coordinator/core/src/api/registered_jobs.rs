@@ -28,12 +28,12 @@ use crate::rollout::autopilot::{WaitReason, not_now};
 use crate::rollout::verify::concerned;
 use crate::rollout::{DecisionContext, Hindrance, first_step};
 
-/// All of them have to fit into one message, and each is looked at twice a second.
+/// All jobs have to fit into one message, and each is checked twice a second.
 const MAX_JOBS: usize = 1000;
 const MAX_JOB_HOSTS: usize = 1_000_000;
-/// This many exchanges of two hosts are weighed: some tenths of a second for a thousand hosts.
+/// The limit of measured pairs in a search: some tenths of a second for a thousand hosts.
 const MAX_EXCHANGES: usize = 20_000;
-/// What a host sends the next, to compare orders by. The rate does not depend on it.
+/// The bytes per host and step by which orders are compared. The resulting rate does not depend on them.
 const RING_TRANSFER_BYTES: f64 = 1e9;
 
 const NO_OWN_FLOW_REASON: &str =
@@ -51,7 +51,7 @@ pub(super) fn tell(
     seen: LeaderView<'_>,
 ) -> Response {
     let by = Author::Operator(principal);
-    let told = match order {
+    let answer = match order {
         JobOrder::Register { hosts, may_reorder } => {
             register(turn, by, job, &hosts, may_reorder, seen)
         }
@@ -62,16 +62,16 @@ pub(super) fn tell(
         JobOrder::Start { may_change } => start(turn, by, &job, may_change, seen),
         JobOrder::End => Ok(end(turn, by, job)),
     };
-    told.unwrap_or_else(Response::Refused)
+    answer.unwrap_or_else(Response::Refused)
 }
 
 pub(super) fn all(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
     let registered = turn.state.registered().iter();
-    let all = registered.map(|(job, told)| shown(turn, job, told, seen));
+    let all = registered.map(|(job, registration)| shown(turn, job, registration, seen));
     Response::Registered(all.collect())
 }
 
-/// For a job that is registered on these hosts: in its recorded order.
+/// The hosts' order and objections. A job that is registered on these hosts keeps its recorded order.
 pub(super) fn gate(
     turn: &DecisionContext<'_>,
     job: Option<&str>,
@@ -80,17 +80,18 @@ pub(super) fn gate(
 ) -> Response {
     let hosts = several(turn.known.fabric, hosts);
     let gate = hosts.map(|hosts| {
-        let told = job.and_then(|job| turn.state.registered().get_key_value(job));
-        let told = told.filter(|(_, told)| are_same(&told.hosts, &hosts));
-        let order = told.and_then(|(_, told)| told.order.as_deref());
-        let job = told.map(|(job, _)| job.as_str());
+        let registration = job.and_then(|job| turn.state.registered().get_key_value(job));
+        let registration =
+            registration.filter(|(_, registration)| are_same(&registration.hosts, &hosts));
+        let order = registration.and_then(|(_, registration)| registration.order.as_deref());
+        let job = registration.map(|(job, _)| job.as_str());
         let listed = placed(turn.world(), &hosts);
         allocation(turn, job, &hosts, order, listed.as_ref(), seen)
     });
     gate.map_or_else(Response::Refused, |it| Response::Allocation(Box::new(it)))
 }
 
-/// The same once more changes nothing, and other ranks on the same hosts only their order.
+/// Registers a job. The same registration again changes nothing, and another order of the same hosts only the order.
 fn register(
     turn: &mut DecisionContext<'_>,
     by: Author,
@@ -105,7 +106,7 @@ fn register(
     }
     let hosts = several(turn.known.fabric, names)?;
     let known = turn.state.registered();
-    let mut told = match known.get(&job) {
+    let mut registration = match known.get(&job) {
         Some(other) if !are_same(&other.hosts, &hosts) => {
             let names = |hosts: &[NodeId]| named(turn.known.fabric, hosts);
             let [has, wanted] = [names(&other.hosts), names(&hosts)];
@@ -128,20 +129,23 @@ fn register(
         },
     };
     if may_reorder {
-        let order = match told.order.take() {
+        let order = match registration.order.take() {
             Some(order) => order,
-            None => best_order(placed(turn.world(), &told.hosts).as_ref(), &told.hosts),
+            None => best_order(
+                placed(turn.world(), &registration.hosts).as_ref(),
+                &registration.hosts,
+            ),
         };
-        told.order = Some(order.clone());
-        told.hosts = order;
+        registration.order = Some(order.clone());
+        registration.hosts = order;
     }
     match known.get(&job) {
-        Some(same) if *same == told => Ok(one(turn, &job, same, seen)),
-        _ => Ok(note(turn, by, job, told, seen)),
+        Some(same) if *same == registration => Ok(one(turn, &job, same, seen)),
+        _ => Ok(note(turn, by, job, registration, seen)),
     }
 }
 
-/// The order for a job that got none yet: the best as of now.
+/// The order for a job without one: the best now.
 fn best_order(listed: Option<&Placed>, hosts: &[NodeId]) -> Vec<NodeId> {
     listed.map_or_else(|| hosts.to_vec(), |placed| placed.order.clone())
 }
@@ -165,18 +169,22 @@ fn enter(
     }
     let since = turn.known.now;
     let phase = Some(Phase { name, ring, since });
-    let told = Registered {
+    let registration = Registered {
         phase,
         ..known.clone()
     };
-    Ok(note(turn, by, job, told, seen))
+    Ok(note(turn, by, job, registration, seen))
 }
 
-/// Of a job that is over already, or never was, there is nothing to let go.
+/// Ends a job. An unknown job has ended already.
 fn end(turn: &mut DecisionContext<'_>, by: Author, job: String) -> Response {
     if turn.state.registered().contains_key(&job) {
-        let told = None;
-        turn.decide(Change::Registered { job, told, by });
+        let registration = None;
+        turn.decide(Change::Registered {
+            job,
+            registration,
+            by,
+        });
     }
     Response::Registered(Vec::new())
 }
@@ -188,17 +196,17 @@ fn start(
     may_change: bool,
     seen: LeaderView<'_>,
 ) -> Answer {
-    let mut told = known(turn, job)?.clone();
-    let listed = placed(turn.world(), &told.hosts);
-    if told.order.is_none() {
-        told.order = Some(best_order(listed.as_ref(), &told.hosts));
+    let mut registration = known(turn, job)?.clone();
+    let listed = placed(turn.world(), &registration.hosts);
+    if registration.order.is_none() {
+        registration.order = Some(best_order(listed.as_ref(), &registration.hosts));
         turn.decide(Change::Registered {
             job: job.to_owned(),
-            told: Some(told.clone()),
+            registration: Some(registration.clone()),
             by: by.clone(),
         });
     }
-    let Registered { hosts, order, .. } = told;
+    let Registered { hosts, order, .. } = registration;
     let order = order.as_deref();
     let allocation = allocation(turn, Some(job), &hosts, order, listed.as_ref(), seen);
     let plan = if may_change {
@@ -222,8 +230,8 @@ fn start(
     Ok(Response::Started(Box::new(started)))
 }
 
-/// A plan that helps flows between these hosts and may be carried out now, or as soon as its migration was judged; or why
-/// there is none.
+/// A plan that helps flows between these hosts and may be applied now, or once its migration was checked; or why there
+/// is none.
 fn fitting(
     turn: &mut DecisionContext<'_>,
     hosts: &[NodeId],
@@ -255,7 +263,7 @@ fn fitting(
     }
 }
 
-/// Whether a flow between these hosts is moved, or made quicker.
+/// Whether the plan moves or speeds up a flow between these hosts.
 fn concerns(turn: &DecisionContext<'_>, plan: &Plan, hosts: &[NodeId]) -> bool {
     let owner = |end: SocketAddrV4| turn.known.ingest.owner(*end.ip());
     let is_theirs = |end| owner(end).is_some_and(|it| hosts.contains(&it));
@@ -263,7 +271,7 @@ fn concerns(turn: &DecisionContext<'_>, plan: &Plan, hosts: &[NodeId]) -> bool {
     flows.any(|flow| is_theirs(flow.source) && is_theirs(flow.destination))
 }
 
-/// The same policy as for what the coordinator does by itself.
+/// What forbids the plan now, by the policy for automatic changes.
 fn waits(known: Measurements<'_>, plan: &Plan, cool_down: Duration) -> Option<WaitReason> {
     if !cool_down.is_zero() {
         return Some(WaitReason::CoolingDown { rest: cool_down });
@@ -276,18 +284,18 @@ fn waits(known: Measurements<'_>, plan: &Plan, cool_down: Duration) -> Option<Wa
     not_now(known, plan).or_else(closed)
 }
 
-/// In the order that the job got, or the best, which comes with the order that is `listed`.
+/// The hosts in the job's recorded order, or in the best one.
 fn allocation(
     turn: &DecisionContext<'_>,
     job: Option<&str>,
     hosts: &[NodeId],
-    told: Option<&[NodeId]>,
+    recorded: Option<&[NodeId]>,
     listed: Option<&Placed>,
     seen: LeaderView<'_>,
 ) -> Allocation {
     let fabric = turn.known.fabric;
     let against = against(turn, job, hosts, seen);
-    let kept = told.filter(|&told| told != hosts);
+    let kept = recorded.filter(|&recorded| recorded != hosts);
     let kept_s = kept.and_then(|order| ring_s(turn.world(), order));
     let best = listed.map_or(hosts, |placed| &placed.order);
     let group = |places: &Vec<usize>| {
@@ -296,7 +304,7 @@ fn allocation(
     };
     let groups = listed.into_iter().flat_map(|placed| &placed.groups);
     let ring = listed.filter(|_| hosts.len() > 1).map(|placed| {
-        let after = match (kept_s, told) {
+        let after = match (kept_s, recorded) {
             (Some(kept_s), _) => kept_s,
             (None, Some(_)) => placed.before_s,
             (None, None) => placed.after_s,
@@ -306,18 +314,18 @@ fn allocation(
     Allocation {
         is_good: against.is_empty(),
         against,
-        order: named(fabric, told.unwrap_or(best)),
+        order: named(fabric, recorded.unwrap_or(best)),
         groups: groups.map(group).collect(),
         ring_bits_per_s: ring,
     }
 }
 
-/// What a host can send the next, where all have sent each other what orders are compared by in this time.
+/// The rate of each host if all of them send the compared bytes to the next within this time.
 pub(super) fn ring_rate(seconds: f64) -> Rate {
     Rate::from_bits_per_s((8.0 * RING_TRANSFER_BYTES / seconds) as u64)
 }
 
-/// The best order, by a search. A request needs one at most.
+/// The best order, by a search. A request needs at most one.
 pub(super) fn placed(world: &World<'_>, hosts: &[NodeId]) -> Option<Placed> {
     let ring = ring(hosts.len());
     placement::place(&in_ring(world.fabric(), hosts, &ring, &pairs(world)))
@@ -357,7 +365,7 @@ fn in_ring<'a>(
     }
 }
 
-/// As measured. Of hosts with several rails no one of them says what all can carry.
+/// The measured pairs. For hosts with several rails, no single pair shows what all rails carry.
 fn pairs(world: &World<'_>) -> Pairs {
     let measured = measured(world);
     let is_railed = measured.iter().any(|(pair, _)| pair.rail > 0);
@@ -370,7 +378,7 @@ fn pairs(world: &World<'_>) -> Pairs {
     alone.filter_map(rate).collect()
 }
 
-/// Agents that are not there, findings on the hosts and their links, and other jobs that work there.
+/// Objections: missing agents, findings on the hosts and their links, and other jobs that use the hosts.
 fn against(
     turn: &DecisionContext<'_>,
     job: Option<&str>,
@@ -382,8 +390,11 @@ fn against(
     let silent = silent.map(|&host| format!("the agent on {} is silent", fabric.name(host)));
     let others = turn.state.registered().iter();
     let others = others.filter(|(other, _)| Some(other.as_str()) != job);
-    let taken = others.flat_map(|(other, told)| {
-        let both = told.hosts.iter().filter(|host| hosts.contains(host));
+    let taken = others.flat_map(|(other, registration)| {
+        let both = registration
+            .hosts
+            .iter()
+            .filter(|host| hosts.contains(host));
         both.map(move |&host| format!("{other} runs on {}", fabric.name(host)))
     });
     let theirs: Vec<_> = named(fabric, hosts)
@@ -439,36 +450,45 @@ fn note(
     turn: &mut DecisionContext<'_>,
     by: Author,
     job: String,
-    told: Registered,
+    registration: Registered,
     seen: LeaderView<'_>,
 ) -> Response {
-    let response = one(turn, &job, &told, seen);
-    let told = Some(told);
-    turn.decide(Change::Registered { job, told, by });
+    let response = one(turn, &job, &registration, seen);
+    let registration = Some(registration);
+    turn.decide(Change::Registered {
+        job,
+        registration,
+        by,
+    });
     response
 }
 
-fn one(turn: &DecisionContext<'_>, job: &str, told: &Registered, seen: LeaderView<'_>) -> Response {
-    Response::Registered(vec![shown(turn, job, told, seen)])
+fn one(
+    turn: &DecisionContext<'_>,
+    job: &str,
+    registration: &Registered,
+    seen: LeaderView<'_>,
+) -> Response {
+    Response::Registered(vec![shown(turn, job, registration, seen)])
 }
 
 fn shown(
     turn: &DecisionContext<'_>,
     job: &str,
-    told: &Registered,
+    registration: &Registered,
     seen: LeaderView<'_>,
 ) -> RegisteredJob {
     let age_ms = |since| millis(turn.known.now.since(since));
-    let phase = told.phase.as_ref().map(|phase| JobPhase {
+    let phase = registration.phase.as_ref().map(|phase| JobPhase {
         name: phase.name.clone(),
         ring_bits_per_s: phase.ring,
         age_ms: age_ms(phase.since),
     });
     RegisteredJob {
         job: job.to_owned(),
-        hosts: named(turn.known.fabric, &told.hosts),
-        by: told.by.to_string(),
-        age_ms: age_ms(told.since),
+        hosts: named(turn.known.fabric, &registration.hosts),
+        by: registration.by.to_string(),
+        age_ms: age_ms(registration.since),
         silent_ms: seen.registry.heard(job).map_or(0, age_ms),
         phase,
     }

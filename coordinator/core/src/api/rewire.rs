@@ -36,7 +36,7 @@ pub(super) fn rewire(
     }
 }
 
-/// If what is plugged into the optical switches that it moves is.
+/// Checks that the fibres of the moved optical switches have one hardware address.
 fn like(world: &World<'_>, state: &State, plan: Plan) -> Result<Plan, Refused> {
     let before = state.in_force().circuits_of(world.fabric());
     let mut moved = plan.circuits.clone();
@@ -52,7 +52,7 @@ fn unsuited(why: Unsuited) -> Refused {
     Refused::NoBetterCircuits { why }
 }
 
-/// Everything as it was before a change that was kept.
+/// A plan that restores everything that a kept change replaced.
 pub(super) fn take_back(
     turn: &mut DecisionContext<'_>,
     principal: String,
@@ -64,7 +64,7 @@ pub(super) fn take_back(
     }
 }
 
-/// What is not ready yet is put on offer all the same; what is wrong is not.
+/// Proposes the plan, even if it is not ready yet, unless it is unsound.
 pub(super) fn offer(turn: &mut DecisionContext<'_>, principal: String, plan: Plan) -> Response {
     let not_seen = turn.world().not_seen();
     let in_force = turn.state.in_force();

@@ -26,10 +26,10 @@ use crate::model::imbalance::flow_imbalance;
 use crate::model::world::{Measurements, World};
 use crate::plan::{change_freeze, severed_routes, stale_pins};
 
-/// More links are counted, and not named.
+/// More links are counted but not named.
 const MAX_NAMED_LINKS: usize = 5;
 
-/// Coordinators are for others to add: who leads is not the core's to know.
+/// The status without the coordinators, which the server adds: the core does not know them.
 pub(super) fn status(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> Status {
     let mut status = without_warnings(world, state, seen);
     let full = seen.disk_is_full.then(|| Refused::DiskFull.to_string());
@@ -120,23 +120,23 @@ fn useless_pins(world: &World<'_>, in_force: &InForce) -> Vec<UselessPin> {
 }
 
 fn refused(known: Measurements<'_>, arrivals: &Admissions) -> Vec<RefusedPeer> {
-    let told = arrivals.turned_away().map(|one| RefusedPeer {
+    let reports = arrivals.turned_away().map(|one| RefusedPeer {
         from: one.from.clone(),
         why: one.why.clone(),
         times: one.times,
         age_ms: millis(known.now.since(one.last)),
     });
-    told.collect()
+    reports.collect()
 }
 
 fn invitations(known: Measurements<'_>, state: &State) -> Vec<OpenInvitation> {
     let open = state.membership().open(known.now);
-    let told = open.map(|invitation| OpenInvitation {
+    let reports = open.map(|invitation| OpenInvitation {
         member: invitation.member.clone(),
         by: invitation.by.to_string(),
         expires_in_ms: millis(invitation.expires.since(known.now)),
     });
-    told.collect()
+    reports.collect()
 }
 
 fn revoked(state: &State) -> Vec<Member> {
@@ -161,14 +161,13 @@ fn running(known: Measurements<'_>, rollout: &Rollout) -> RunningChange {
     }
 }
 
-/// Of one that goes forth, and is not held, there is nothing to tell.
+/// Why a plan is rolled back or held; empty for one that goes forward.
 fn why(known: Measurements<'_>, rollout: &Rollout) -> Vec<String> {
-    let reasons = rollout.phase.journey().map(Migration::reasons);
-    crate::log::reason_list::told(reasons.into_iter().flatten(), known.fabric)
+    let reasons = rollout.phase.migration().map(Migration::reasons);
+    crate::log::reason_list::texts(reasons.into_iter().flatten(), known.fabric)
 }
 
-/// A change that could not be rolled back, switches that hold other rules than they should, and
-/// pins and routes that lead to where no way leads on.
+/// Alarms: a failed rollback, switches that hold other rules than instructed, and pins and routes that lead nowhere.
 fn alarms(world: &World<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
     let known = world.known;
     let held = state.rollouts();
@@ -216,12 +215,12 @@ fn is_idle(state: &State, node: NodeId) -> bool {
     !under_way.any(|it| it.claims.nodes.contains(&node))
 }
 
-/// Packets go around what was to move, so that nothing is lost while it takes its time.
+/// The consequences of a held plan: packets avoid the circuits that were to move, so nothing is lost meanwhile.
 fn held_for(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
-    let journey = rollout.phase.journey().filter(|it| it.is_held())?;
-    let unclear = journey.unclear().map(|it| &*fabric.optical(it).name);
+    let migration = rollout.phase.migration().filter(|it| it.is_held())?;
+    let unclear = migration.unclear().map(|it| &*fabric.optical(it).name);
     let unclear = unclear.collect::<Vec<_>>().join(", ");
-    let unrestored = journey.unrestored().map(|node| fabric.name(node));
+    let unrestored = migration.unrestored().map(|node| fabric.name(node));
     let unrestored = unrestored.collect::<Vec<_>>().join(", ");
     let generation = rollout.plan.generation;
     let what = if !unclear.is_empty() {
@@ -255,8 +254,8 @@ fn is_astray(known: Measurements<'_>, state: &State, node: NodeId) -> bool {
     let Some(holds) = observed.and_then(|observed| observed.holds.as_ref()) else {
         return false;
     };
-    let told = state.in_force().holding(node);
-    !holds.value.1.is_same_as(&told)
+    let desired = state.in_force().holding(node);
+    !holds.value.1.is_same_as(&desired)
 }
 
 fn agent(
@@ -269,7 +268,7 @@ fn agent(
     let left = about.map(|(about, since)| about.good_for.saturating_sub(since.into()));
     let skew_us = about.and_then(|(about, _)| about.skew_us);
     let observed = known.ingest.observations().node(node);
-    // Where fibres lead, circuits say.
+    // Circuits determine where fibres lead.
     let links = known.fabric.links_of(node).iter().copied();
     let links: Vec<_> = links
         .filter(|&link| known.fabric.crossing(link).is_none())

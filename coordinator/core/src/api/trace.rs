@@ -16,16 +16,16 @@ use crate::model::world::{Passed, World};
 /// An answer has to fit into one message, however much two hosts exchange.
 const MAX_FLOWS: usize = 256;
 
-/// What an operator calls one end of a flow.
+/// One end of a flow, as the operator named it.
 struct End<'e> {
     said: &'e FlowEnd,
     node: NodeId,
-    /// Where that was said.
+    /// The address, if the operator gave one.
     address: Option<Ipv4Addr>,
 }
 
-/// The flows that are meant. One that no host sends is among them when it is named in full. Probes are shown where they
-/// are all there is.
+/// The flows that match. A fully named flow is included even if no host sends it. Probes are shown if nothing else
+/// matches.
 pub(crate) fn flows(world: &World<'_>, between: &Between) -> Result<BTreeSet<FlowKey>, Refused> {
     let from = End::of(world, &between.from)?;
     let to = End::of(world, &between.to)?;
@@ -115,7 +115,7 @@ impl<'e> End<'e> {
         is_there && self.said.port.is_none_or(|port| port == end.port())
     }
 
-    /// Where a port is said; then it has to be clear at which address.
+    /// The socket address, if the operator gave a port: then the address must be unambiguous.
     fn socket(&self, world: &World<'_>) -> Result<Option<SocketAddrV4>, Refused> {
         let Some(port) = self.said.port else {
             return Ok(None);

@@ -14,12 +14,12 @@ use crate::model::world::Measurements;
 /// An answer has to fit into one message, however large the cluster is.
 const MAX_LACKS: usize = 64;
 
-/// The same lack of many agents is listed once. The most common first.
+/// What agents cannot measure, each lack once, the most common first.
 pub(super) fn lacks(known: Measurements<'_>) -> Vec<LackStatus> {
     let mut nodes: BTreeMap<Lack, Vec<String>> = BTreeMap::new();
     for (node, observed) in known.ingest.observations().nodes() {
-        let told = observed.host.lacks.values().map(|lack| lack.value.clone());
-        for lack in told.chain(unsent_probes(known, observed)) {
+        let reports = observed.host.lacks.values().map(|lack| lack.value.clone());
+        for lack in reports.chain(unsent_probes(known, observed)) {
             let name = known.fabric.name(node).to_owned();
             nodes.entry(lack).or_default().push(name);
         }
@@ -33,12 +33,12 @@ pub(super) fn lacks(known: Measurements<'_>) -> Vec<LackStatus> {
     lacks
 }
 
-/// What a host's own kernel does not send measures nothing, and that is no fault of the fabric.
+/// Probes that a host's own kernel did not send: they measure nothing, and the fabric is not at fault.
 fn unsent_probes(known: Measurements<'_>, observed: &NodeObservations) -> Option<Lack> {
-    let told = UnsentFacts::told(&unsent(known, observed));
-    (!told.is_empty()).then(|| Lack {
+    let report = UnsentFacts::texts(&unsent(known, observed));
+    (!report.is_empty()).then(|| Lack {
         measurement: "latency and loss".to_owned(),
-        because: told.join("; "),
+        because: report.join("; "),
         remedy: Class::UnsentProbes.remedy().to_owned(),
     })
 }

@@ -63,17 +63,17 @@ fn listed(what: &str, names: &[&str]) -> Option<String> {
     }
 }
 
-/// One of the two lies, or is set up wrongly.
+/// Two nodes claim one address: one of them is misconfigured or lies.
 fn contests(known: Measurements<'_>) -> Option<String> {
     let name = |node| &known.fabric.node(node).name;
     let contests = known.ingest.addresses().contests();
-    let told = contests.map(|(address, contest)| {
+    let reports = contests.map(|(address, contest)| {
         let (believed, other) = (name(contest.believed), name(contest.other));
         format!("{address} ({believed} is accepted, {other} is not)")
     });
-    let told: Vec<_> = told.collect();
-    let told: Vec<_> = told.iter().map(String::as_str).collect();
-    listed("addresses reported by two agents", &told)
+    let reports: Vec<_> = reports.collect();
+    let reports: Vec<_> = reports.iter().map(String::as_str).collect();
+    listed("addresses reported by two agents", &reports)
 }
 
 fn refusals(status: &Status) -> Option<String> {
@@ -91,7 +91,7 @@ fn refusals(status: &Status) -> Option<String> {
     ))
 }
 
-/// Agents of several builds are no fault, unless they stay so.
+/// Agents of several builds: normal during an upgrade, and a problem if it stays so.
 fn versions(status: &Status) -> Option<String> {
     let builds = status
         .agents

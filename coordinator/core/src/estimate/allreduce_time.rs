@@ -10,10 +10,10 @@ use crate::estimate::rank_groups::is_whole;
 use crate::estimate::rank_reports::{Communicator, Ranks};
 
 const ALLREDUCE_KIND: &str = "AllReduce";
-/// What is so much larger takes longer by itself, however many ranks there are.
+/// Messages that differ by more take a different time because of their size.
 const MAX_SIZE_RATIO: f64 = 1.05;
 
-/// One of a communicator's, as they are on average.
+/// The average all-reduce of a communicator.
 #[derive(Debug, Clone, Copy)]
 struct Reduced {
     ranks: usize,
@@ -22,11 +22,11 @@ struct Reduced {
 }
 
 impl Ranks<'_> {
-    /// In milliseconds by the number of ranks, of messages that are equally large: those that most numbers of
-    /// ranks reduce. What never leaves a host says nothing of the fabric.
+    /// The time in milliseconds by the number of ranks, for messages of one size: the size that most numbers of ranks
+    /// have. All-reduces within one host are left out.
     pub(crate) fn allreduce_ms(&self, hosts: &BTreeSet<NodeId>) -> Vec<(f64, f64)> {
-        let told = self.among(hosts).filter(|it| is_whole(it) && is_spread(it));
-        let mut all: Vec<_> = told.filter_map(reduced).collect();
+        let reports = self.among(hosts).filter(|it| is_whole(it) && is_spread(it));
+        let mut all: Vec<_> = reports.filter_map(reduced).collect();
         all.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
         let alike = all.chunk_by(|a, b| b.bytes <= a.bytes * MAX_SIZE_RATIO);
         let most = alike.map(by_ranks).max_by_key(BTreeMap::len);
@@ -50,9 +50,9 @@ fn is_spread(communicator: &Communicator<'_>) -> bool {
     hosts.len() > 1
 }
 
-/// By the rank that spends the least time in them: the last one to come waits for no other.
+/// Measured at the rank that spends the least time in them: it arrives last and waits for no other.
 fn reduced(communicator: &Communicator<'_>) -> Option<Reduced> {
-    let each = communicator.values().map(|(_, told)| one(told));
+    let each = communicator.values().map(|(_, report)| one(report));
     let each: Vec<_> = each.collect::<Option<_>>()?;
     let (ms, bytes) = each.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(Reduced {
@@ -62,9 +62,12 @@ fn reduced(communicator: &Communicator<'_>) -> Option<Reduced> {
     })
 }
 
-/// How long one takes, and how much it reduces; none where the library does not tell.
-fn one(told: &RankReading) -> Option<(f64, f64)> {
-    let works = told.works.iter().filter(|it| it.kind == ALLREDUCE_KIND);
+/// The time and the size of one all-reduce; none if the library does not report it.
+fn one(rank_reading: &RankReading) -> Option<(f64, f64)> {
+    let works = rank_reading
+        .works
+        .iter()
+        .filter(|it| it.kind == ALLREDUCE_KIND);
     let (mut took, mut timed, mut bytes, mut count) = (TimeSpan::ZERO, 0, 0, 0);
     for it in works {
         took = took.saturating_add(it.took);

@@ -24,12 +24,12 @@ pub(crate) struct Counted {
     pub(crate) frame_errors: Part,
     pub(crate) corrected_bits: Part,
     pub(crate) link_downs: Saturating<u64>,
-    /// Of the priority that stood still longest.
+    /// The time that the longest paused priority was paused.
     pub(crate) paused: TimeSpan,
     pub(crate) pause_storms: Saturating<u64>,
     pub(crate) oversized: Saturating<u64>,
     pub(crate) send_drops: Saturating<u64>,
-    /// By a queue that was full.
+    /// Packets dropped by a full queue.
     pub(crate) queue_drops: Saturating<u64>,
 }
 
@@ -40,8 +40,8 @@ pub(crate) struct Part {
     of: u64,
 }
 
-/// What tells one reading of an interface from the next: how long after the one before it was taken, to the
-/// nanosecond, and how far all counters have come.
+/// Identifies a reading of an interface: the time since the previous one, to the nanosecond, and the sum of all
+/// counters.
 type Taken = (TimeSpan, u64);
 
 fn taken(health: &Health) -> Taken {
@@ -55,11 +55,11 @@ struct Counting {
     current: Counted,
     began: Moment,
     heard: Moment,
-    /// The one that was heard last: agents tell it as often as they tell anything.
+    /// The last reading: agents repeat it in every report.
     last: Option<Taken>,
-    /// The corrected part of bits, half by half.
+    /// The share of corrected bits, one value per half window.
     corrected: VecDeque<f64>,
-    /// The broken part of frames, as well.
+    /// The share of damaged frames.
     errors: LossHistory,
 }
 
@@ -67,7 +67,7 @@ impl CounterTrends {
     pub(crate) const HALF_WINDOW: Duration = Duration::from_secs(60);
     /// No node has more interfaces.
     const MAX_PLACES: usize = 2048;
-    /// Two hours of halves.
+    /// Two hours of half windows.
     const MAX_HALF_WINDOWS: usize = 120;
 
     pub(crate) fn handle_sample(&mut self, node: NodeId, now: Moment, sample: &Sample) {
@@ -99,13 +99,13 @@ impl CounterTrends {
         here.take_while(|((other, _), _)| *other == node).count()
     }
 
-    /// Forgets interfaces without a report for long.
+    /// Drops interfaces that were not reported for long.
     pub(crate) fn handle_time(&mut self, now: Moment) {
         self.places
             .retain(|_, place| now.since(place.heard) < 2 * Self::HALF_WINDOW);
     }
 
-    /// Over the last minute or two.
+    /// The growth over the last minute or two.
     pub(crate) fn lately(&self, node: NodeId, interface: &str) -> Option<Counted> {
         let place = self.places.get(&(node, interface.to_owned()))?;
         let mut sum = place.earlier;
@@ -113,7 +113,7 @@ impl CounterTrends {
         Some(sum)
     }
 
-    /// The corrected part of bits, one for each [`Self::HALF_WINDOW`], the oldest first.
+    /// The share of corrected bits, one for each [`Self::HALF_WINDOW`], oldest first.
     pub(crate) fn corrected(&self, node: NodeId, interface: &str) -> Vec<f64> {
         let place = self.places.get(&(node, interface.to_owned()));
         place.map_or(Vec::new(), |place| {
@@ -121,7 +121,7 @@ impl CounterTrends {
         })
     }
 
-    /// The broken part of frames, where there were any, as of corrected bits.
+    /// The share of damaged frames, where there were any.
     pub(crate) fn errors(&self, node: NodeId, interface: &str) -> Vec<f64> {
         let place = self.places.get(&(node, interface.to_owned()));
         place.map_or(Vec::new(), |place| place.errors.values())
@@ -198,7 +198,7 @@ impl Counted {
         self.queue_drops += other.queue_drops;
     }
 
-    /// The part of the time that it stood still.
+    /// The share of the time that it was paused.
     pub(crate) fn paused_share(&self) -> Option<f64> {
         let over = self.over.as_secs_f64();
         (over > 0.0).then(|| (self.paused.as_secs_f64() / over).min(1.0))
@@ -212,7 +212,7 @@ impl Part {
     }
 
     pub(crate) fn share(self) -> Option<f64> {
-        // Both are not read at the same moment.
+        // The two counters are not read at the same moment.
         (self.of > 0).then(|| (self.grown as f64 / self.of as f64).min(1.0))
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct IntervalTimer {
 }
 
 impl IntervalTimer {
-    /// Whether it is time again, which it then is not for as long as `every`.
+    /// Whether the interval `every` has passed since the last time that this returned true.
     pub(crate) fn is_due(&mut self, now: Moment, every: Duration) -> bool {
         let due = self.last.is_none_or(|last| now.since(last) >= every);
         if due {
@@ -19,7 +19,7 @@ impl IntervalTimer {
         due
     }
 
-    /// It is time at once.
+    /// Makes the timer due at once.
     pub(crate) fn hurry(&mut self) {
         self.last = None;
     }

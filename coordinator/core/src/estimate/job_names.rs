@@ -14,8 +14,8 @@ pub(crate) struct JobNames(BTreeMap<BTreeSet<NodeId>, Option<String>>);
 impl JobNames {
     pub(crate) fn of(registered: &BTreeMap<String, Registered>) -> Self {
         let mut names = BTreeMap::new();
-        for (job, told) in registered {
-            let hosts = told.hosts.iter().copied().collect();
+        for (job, report) in registered {
+            let hosts = report.hosts.iter().copied().collect();
             let name = names.entry(hosts).and_modify(|first| *first = None);
             name.or_insert_with(|| Some(job.clone()));
         }

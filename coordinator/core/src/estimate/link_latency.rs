@@ -1,8 +1,8 @@
 //! Link latency: the rise of the fastest probe over a link above its usual latency.
 //!
-//! Queues come and go, and each flow meets others. All flows of a link share only the link itself. A flow counts once
-//! its usual latency is known, and starts again when its path changes. While a job fills a link, packets queue before
-//! it, so flows over this link do not count meanwhile.
+//! Queues come and go, and each flow meets other queues; all flows of a link share only the link itself. A flow counts
+//! once its usual latency is known, and starts again when its path changes. While a job fills a link, packets queue
+//! before it, so flows over that link do not count.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
@@ -33,22 +33,22 @@ pub(crate) struct Latencies {
     rounds: IntervalTimer,
     turns: RoundRobin,
     loads: IntervalTimer,
-    /// Where links were nearly full when that was last looked at.
+    /// Links that were nearly full at the last check.
     busy: BTreeSet<PathSegment>,
-    /// A round has ended, and not all hosts had a turn since.
+    /// A round has ended, and not all hosts were visited since.
     is_ending: bool,
-    /// Of those who had one: by how much all that cross a place are slower, infinitely where all of them
-    /// had to wait in queues, and what they take as a rule.
+    /// For the visited hosts: by how much all flows through a place are slower, infinite if all of them had to queue,
+    /// and their usual latency.
     quickest: BTreeMap<PathSegment, [f64; 2]>,
-    /// By prober: the few flows of one are found sooner than one among those of all.
+    /// By prober, because the flows of one prober are few.
     flows: BTreeMap<NodeId, BTreeMap<FlowKey, Flow>>,
-    courses: BTreeMap<PathSegment, SegmentLatency>,
+    histories: BTreeMap<PathSegment, SegmentLatency>,
 }
 
-/// By how much a place was slower, round by round.
+/// The rise of a place's latency, round by round.
 #[derive(Debug, Clone)]
 struct SegmentLatency {
-    /// Of the quickest flow there ever was: who goes away makes no link slower.
+    /// The latency of the fastest flow that ever existed: the end of a flow makes no link slower.
     usual_us: f64,
     slower_us: VecDeque<f64>,
 }
@@ -56,11 +56,11 @@ struct SegmentLatency {
 #[derive(Debug, Clone, Default)]
 struct Flow {
     places: BTreeSet<PathSegment>,
-    /// The least of the first rounds.
+    /// The minimum of the first rounds.
     usual_us: f64,
     rounds: u32,
     least_us: Option<f64>,
-    /// Whether cards stamp its probes. Kernels take longer when their host is busy, or has slept.
+    /// Whether NICs timestamp its probes. Kernel timestamps are late when their host is busy or was asleep.
     is_exact: bool,
 }
 
@@ -69,9 +69,9 @@ impl Latencies {
     /// Ten minutes of rounds.
     const MAX_ROUNDS: usize = 120;
     const MIN_ROUNDS: u32 = 3;
-    /// What the stamps of a kernel that is busy are off by, all of them.
+    /// Timestamps of a busy kernel are wrong by at most this.
     const MAX_STAMP_ERROR_US: f64 = 1000.0;
-    /// Of one host.
+    /// The limit of flows per host.
     const MAX_FLOWS: usize = 1 << 10;
 
     pub(crate) fn handle_sample(&mut self, node: NodeId, sample: &Sample) {
@@ -89,18 +89,18 @@ impl Latencies {
         }
     }
 
-    /// Once a round it is time to look where links are nearly full.
+    /// Whether the loads of links are due, once a round.
     pub(crate) fn is_load_due(&mut self, now: Moment) -> bool {
         self.loads.is_due(now, Self::SAMPLE_INTERVAL)
     }
 
-    /// Those that are nearly full now.
+    /// Takes the links that are nearly full now.
     pub(crate) fn handle_loads(&mut self, fabric: &Fabric, nearly_full: &[Hop]) {
         let busy = nearly_full.iter().map(|hop| place(fabric, hop));
         self.busy = busy.collect();
     }
 
-    /// Once a round: what came of it.
+    /// Ends a round once every host was visited.
     pub(crate) fn handle_time(&mut self, now: Moment, fabric: &Fabric, ways: &ProbePaths) {
         self.is_ending |= self.rounds.is_due(now, Self::SAMPLE_INTERVAL);
         if !self.is_ending {
@@ -138,25 +138,26 @@ impl Latencies {
 
     fn note_courses(&mut self) {
         let quickest = mem::take(&mut self.quickest);
-        self.courses.retain(|place, _| quickest.contains_key(place));
+        self.histories
+            .retain(|place, _| quickest.contains_key(place));
         for (place, [slower_us, usual_us]) in quickest {
-            let course = self.courses.entry(place).or_default();
-            course.usual_us = course.usual_us.min(usual_us);
-            // Of what was not seen it is not known that it has changed.
-            let before = || course.slower_us.back().copied();
+            let history = self.histories.entry(place).or_default();
+            history.usual_us = history.usual_us.min(usual_us);
+            // A place without probes in this round keeps its value.
+            let before = || history.slower_us.back().copied();
             let seen = Some(slower_us).filter(|it| it.is_finite()).or_else(before);
-            course.slower_us.extend(seen);
-            let too_many = course.slower_us.len().saturating_sub(Self::MAX_ROUNDS);
-            course.slower_us.drain(..too_many);
+            history.slower_us.extend(seen);
+            let too_many = history.slower_us.len().saturating_sub(Self::MAX_ROUNDS);
+            history.slower_us.drain(..too_many);
         }
     }
 
-    /// Round by round, the oldest first.
-    pub(crate) fn courses(&self) -> impl Iterator<Item = (PathSegment, Vec<f64>)> {
-        let courses = self.courses.iter();
-        courses.map(|(place, course)| {
-            let slower_us = course.slower_us.iter();
-            let values = slower_us.map(|slower_us| course.usual_us + slower_us);
+    /// The latencies round by round, oldest first.
+    pub(crate) fn histories(&self) -> impl Iterator<Item = (PathSegment, Vec<f64>)> {
+        let histories = self.histories.iter();
+        histories.map(|(place, history)| {
+            let slower_us = history.slower_us.iter();
+            let values = slower_us.map(|slower_us| history.usual_us + slower_us);
             (*place, values.collect())
         })
     }
@@ -172,7 +173,7 @@ impl Default for SegmentLatency {
 }
 
 impl Flow {
-    /// By how much it was slower than it is as a rule, once that is known; infinitely, when it `waits`.
+    /// The rise above the usual latency, once that is known; infinite if the flow `waits`.
     fn end_round(&mut self, places: BTreeSet<PathSegment>, waits: bool) -> Option<f64> {
         let least_us = self.least_us.take()?;
         if places != self.places || places.is_empty() {
@@ -199,7 +200,7 @@ impl Flow {
     }
 }
 
-/// What a flow crosses there and back; nothing, where that is not known.
+/// The places on the path of a flow there and back; none if that is unknown.
 fn places(fabric: &Fabric, ways: &ProbePaths, flow: &FlowKey) -> BTreeSet<PathSegment> {
     let both = [ways.way(flow), ways.way(&flow.reversed())];
     let [Some(there), Some(back)] = both else {

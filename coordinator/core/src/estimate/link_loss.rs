@@ -23,13 +23,13 @@ pub(crate) struct Losses {
     rounds: IntervalTimer,
     turns: RoundRobin,
     queues: IntervalTimer,
-    /// Where queues were full when that was last looked at.
+    /// Hops whose queues were full at the last check.
     congested: BTreeSet<Hop>,
-    /// A round has ended, and not all hosts had a turn since.
+    /// A round has ended, and not all hosts were visited since.
     is_ending: bool,
-    /// Of those who had one.
+    /// The probes of the visited hosts.
     crossed: BTreeMap<Hop, Crossed>,
-    courses: BTreeMap<Hop, HopLossHistory>,
+    histories: BTreeMap<Hop, HopLossHistory>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,24 +46,24 @@ struct HopLossHistory {
 }
 
 impl Losses {
-    /// What windows of probes tell apart.
+    /// The resolution of probe windows.
     pub(crate) const SAMPLE_INTERVAL: Duration = ProbeWindow::HALF_WINDOW;
     /// Twenty minutes of rounds.
     const MAX_ROUNDS: usize = 40;
-    /// What was not seen for longer may have become another link.
+    /// A link without probes for longer may have been replaced.
     const MAX_UNSEEN_ROUNDS: u32 = 3;
 
-    /// Once a round it is time to look where queues were full lately.
+    /// Whether the queues of links are due, once a round.
     pub(crate) fn is_queue_due(&mut self, now: Moment) -> bool {
         self.queues.is_due(now, Self::SAMPLE_INTERVAL)
     }
 
-    /// Hops with a queue before them that was full lately.
+    /// Takes the hops whose queues were full lately.
     pub(crate) fn handle_queues(&mut self, congested: BTreeSet<Hop>) {
         self.congested = congested;
     }
 
-    /// Once a round: what came of it.
+    /// Ends a round once every host was visited.
     pub(crate) fn handle_time(&mut self, now: Moment, ingest: &Ingest, ways: &ProbePaths) {
         self.is_ending |= self.rounds.is_due(now, Self::SAMPLE_INTERVAL);
         if !self.is_ending {
@@ -82,7 +82,7 @@ impl Losses {
         }
     }
 
-    /// Each direction by itself, where it is known which of them lost a probe.
+    /// Counts each direction by itself, if it is known which one lost a probe.
     fn count(&mut self, ways: &ProbePaths, flow: &FlowKey, window: &ProbeWindow) {
         let [Some(there), Some(back)] = [ways.way(flow), ways.way(&flow.reversed())] else {
             return;
@@ -112,25 +112,25 @@ impl Losses {
     }
 
     fn note_courses(&mut self) {
-        for course in self.courses.values_mut() {
-            course.unseen += 1;
+        for history in self.histories.values_mut() {
+            history.unseen += 1;
         }
         for (hop, Crossed { sent, lost }) in mem::take(&mut self.crossed) {
             if sent > 0 {
-                let course = self.courses.entry(hop).or_default();
-                course.unseen = 0;
+                let history = self.histories.entry(hop).or_default();
+                history.unseen = 0;
                 let share = lost as f64 / sent as f64;
-                course.shares.note(share, Self::MAX_ROUNDS);
+                history.shares.note(share, Self::MAX_ROUNDS);
             }
         }
-        self.courses
-            .retain(|_, course| course.unseen <= Self::MAX_UNSEEN_ROUNDS);
+        self.histories
+            .retain(|_, history| history.unseen <= Self::MAX_UNSEEN_ROUNDS);
     }
 
-    /// Of those that lost some, round by round, the oldest first.
-    pub(crate) fn courses(&self) -> impl Iterator<Item = (Hop, Vec<f64>)> {
-        let crossed = self.courses.iter().filter(|(_, it)| it.unseen == 0);
-        let courses = crossed.map(|(hop, course)| (*hop, course.shares.values()));
-        courses.filter(|(_, shares)| !shares.is_empty())
+    /// The loss of links with any, round by round, oldest first.
+    pub(crate) fn histories(&self) -> impl Iterator<Item = (Hop, Vec<f64>)> {
+        let crossed = self.histories.iter().filter(|(_, it)| it.unseen == 0);
+        let histories = crossed.map(|(hop, history)| (*hop, history.shares.values()));
+        histories.filter(|(_, shares)| !shares.is_empty())
     }
 }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LossHistory {
-    /// This many rounds of nothing come first.
+    /// The number of rounds without loss before these.
     clean: usize,
     since: VecDeque<f64>,
 }
 
 impl LossHistory {
-    /// Of another round; of no more than this many it is known how they were.
+    /// Adds a round; at most `most` rounds are kept.
     pub(crate) fn note(&mut self, share: f64, most: usize) {
         self.since.push_back(share);
         if self.clean + self.since.len() > most {
@@ -28,7 +28,7 @@ impl LossHistory {
         }
     }
 
-    /// The oldest first; none where nothing was amiss.
+    /// The values, oldest first; empty without any loss.
     pub(crate) fn values(&self) -> Vec<f64> {
         if self.since.is_empty() {
             return Vec::new();

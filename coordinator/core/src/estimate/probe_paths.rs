@@ -19,10 +19,10 @@ use crate::ingest::round_robin::RoundRobin;
 use crate::ingest::telemetry::{Ingest, probed};
 
 const MAX_TRACES_PER_HOST: usize = 16;
-/// A way is asked for again after this; without an answer it is accepted so much longer.
+/// A path is traced again after this; without a new trace it stays valid for the same time once more.
 const TRACE_INTERVAL: Duration = Duration::from_secs(30);
 const PATH_TTL: Duration = Duration::from_secs(120);
-/// More are not kept, or than this many of each host: those of its probes there and back.
+/// The limit of known paths, and of paths per host: those of its probes there and back.
 const MAX_PATHS: usize = 1 << 18;
 const MAX_PATHS_PER_HOST: usize = 160;
 
@@ -30,11 +30,11 @@ const MAX_PATHS_PER_HOST: usize = 160;
 pub(crate) struct ProbePaths {
     learned: Learned<FlowKey>,
     traced: BTreeMap<FlowKey, Moment>,
-    /// Of flows that were traced in one way and then in another: the last one.
+    /// The last path of flows that were traced along one path and then along another.
     doubted: BTreeMap<FlowKey, Vec<Hop>>,
 }
 
-/// Every hop of a flow of probes, as an agent has traced it then.
+/// A completely traced path of a probe flow.
 pub(crate) struct TracedProbe {
     flow: FlowKey,
     way: Vec<Hop>,
@@ -42,7 +42,7 @@ pub(crate) struct TracedProbe {
 }
 
 impl ProbePaths {
-    /// What agents have traced since: `way` tells every hop of it, where all are known.
+    /// The complete paths that agents have traced since.
     pub(crate) fn newly_traced<'t>(
         &self,
         fabric: &Fabric,
@@ -64,7 +64,7 @@ impl ProbePaths {
         new
     }
 
-    /// Takes what is new, and forgets what was traced too long ago.
+    /// Takes new traces, and drops those that are too old.
     pub(crate) fn handle_traced(&mut self, now: Moment, fabric: &Fabric, traced: Vec<TracedProbe>) {
         let most = max_paths(fabric);
         for TracedProbe { flow, way, at } in traced {
@@ -87,8 +87,8 @@ impl ProbePaths {
         known.is_none_or(|known| at > *known)
     }
 
-    /// After a way that is not the one known before none is believed until it was traced twice in a row:
-    /// who sends each packet another way is never believed.
+    /// A path that differs from the known one is accepted once it was traced twice in a row. If each packet takes
+    /// another path, none is accepted.
     pub(crate) fn note(&mut self, flow: FlowKey, way: Vec<Hop>, at: Moment) {
         self.traced.insert(flow, at);
         if self.doubted.get(&flow) == Some(&way) {
@@ -101,7 +101,7 @@ impl ProbePaths {
         }
     }
 
-    /// That some say nothing since their ways are not known for sure.
+    /// A warning that some probes do not count, because their paths are uncertain.
     pub(crate) fn doubts(&self, fabric: &Fabric, ingest: &Ingest) -> Option<String> {
         let flow = self.doubted.keys().next()?;
         let ends = [flow.source, flow.destination].map(|end| {
@@ -114,7 +114,7 @@ impl ProbePaths {
         ))
     }
 
-    /// As if it had been traced.
+    /// Sets a path as if it had been traced.
     #[cfg(test)]
     pub(crate) fn know(&mut self, flow: FlowKey, way: Vec<Hop>, at: Moment) {
         self.learned.record(flow, way);
@@ -125,7 +125,7 @@ impl ProbePaths {
         self.learned.way(flow)
     }
 
-    /// Whether it is time to trace it, and when that was done last.
+    /// Whether a trace is due, and when the last one was.
     fn due(&self, flow: &FlowKey, now: Moment) -> Option<Option<Moment>> {
         let at = self.traced.get(flow).copied();
         let is_old = at.is_none_or(|at| now.since(at) >= TRACE_INTERVAL);
@@ -138,17 +138,17 @@ fn max_paths(fabric: &Fabric) -> usize {
     MAX_PATHS.max(hosts * MAX_PATHS_PER_HOST)
 }
 
-/// What each agent should trace now: of the probes it sends and answers, those whose way was traced the longest ago or
-/// never.
+/// What each agent should trace now: of the probes that it sends and answers, those whose trace is the oldest or
+/// missing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TraceSchedule {
     turns: RoundRobin,
-    /// By sender, and when they were traced last.
+    /// By sender, with the time of the last trace.
     due: BTreeMap<NodeId, BTreeSet<(Option<Moment>, FlowKey)>>,
 }
 
 impl TraceSchedule {
-    /// Goes on; yields a value once all hosts had a turn.
+    /// Continues with the next hosts; returns the schedule once all were visited.
     pub(crate) fn advance(
         &mut self,
         now: Moment,
@@ -182,7 +182,7 @@ impl TraceSchedule {
     }
 }
 
-/// Whether an agent sends or answers probes by these fields.
+/// Whether these fields are those of probes.
 pub(crate) fn is_of_probes(flow: &FlowKey) -> bool {
     let ports = [flow.source.port(), flow.destination.port()];
     flow.protocol == Protocol::Udp && ports.contains(&PROBE_PORT)

@@ -7,7 +7,7 @@ use reweave_common::ids::NodeId;
 
 use crate::estimate::rank_reports::{Communicator, Ranks};
 
-/// What frameworks call groups by which tensors are split, and by which anything else is beside them.
+/// Names that frameworks give to groups that split tensors.
 const TENSOR_GROUP_NAMES: [&str; 2] = ["tensor", "tp"];
 const OTHER_GROUP_NAMES: [&str; 10] = [
     "data", "dp", "context", "cp", "expert", "ep", "pipeline", "pp", "sequence", "sp",
@@ -15,16 +15,16 @@ const OTHER_GROUP_NAMES: [&str; 10] = [
 /// Messages to one rank.
 const POINT_TO_POINT_KINDS: [&str; 2] = ["Send", "Recv"];
 
-/// By the places of their hosts among those of the job.
+/// Groups by the positions of their hosts in the job.
 #[derive(Debug, Default)]
 pub(crate) struct RankGroups {
     pub(crate) tensors: Vec<Vec<usize>>,
-    /// In their order; of several pipelines alike those at one stage together.
+    /// The stages in order; equal stages of parallel pipelines are one.
     pub(crate) stages: Vec<Vec<usize>>,
 }
 
 impl RankGroups {
-    /// As far as all ranks of a group tell of it.
+    /// The groups whose ranks all report.
     pub(crate) fn of(ranks: &Ranks<'_>, hosts: &BTreeSet<NodeId>) -> Self {
         let places: BTreeMap<_, _> = hosts.iter().zip(0..).collect();
         let mut groups = Self::default();
@@ -32,7 +32,10 @@ impl RankGroups {
             let members = communicator.values();
             let members = members.filter_map(|(host, _)| places.get(host).copied());
             let members: Vec<usize> = members.collect();
-            if communicator.values().all(|(_, told)| splits_tensors(told)) {
+            if communicator
+                .values()
+                .all(|(_, report)| splits_tensors(report))
+            {
                 groups.tensors.push(members);
             } else if is_pipeline(communicator) {
                 groups.add_pipeline(&members);
@@ -53,25 +56,25 @@ impl RankGroups {
 }
 
 pub(crate) fn is_whole(communicator: &Communicator<'_>) -> bool {
-    let mut told = communicator.values();
-    told.all(|(_, told)| told.rank.ranks as usize == communicator.len())
+    let mut report = communicator.values();
+    report.all(|(_, report)| report.rank.ranks as usize == communicator.len())
 }
 
-/// By its name: all else that few ranks reduce looks alike.
-fn splits_tensors(told: &RankReading) -> bool {
-    let name = told.rank.name.to_lowercase();
+/// Recognized by its name: other groups of few ranks look the same.
+fn splits_tensors(rank_reading: &RankReading) -> bool {
+    let name = rank_reading.rank.name.to_lowercase();
     let words = name.split(|letter: char| !letter.is_alphanumeric());
     let has = |known: &[&str]| words.clone().any(|word| known.contains(&word));
     has(&TENSOR_GROUP_NAMES) && !has(&OTHER_GROUP_NAMES)
 }
 
-/// Whether its ranks do nothing but hand on to the next, or back to the one before.
+/// Whether its ranks only send to the next one or to the previous one.
 fn is_pipeline(communicator: &Communicator<'_>) -> bool {
-    let works = communicator.values().flat_map(|(_, told)| &told.works);
+    let works = communicator.values().flat_map(|(_, report)| &report.works);
     let mut works = works.peekable();
-    let peers = communicator.values().flat_map(|(_, told)| {
-        let peers = told.peers.iter();
-        peers.map(|peer| peer.rank.abs_diff(told.rank.rank))
+    let peers = communicator.values().flat_map(|(_, report)| {
+        let peers = report.peers.iter();
+        peers.map(|peer| peer.rank.abs_diff(report.rank.rank))
     });
     works.peek().is_some()
         && works.all(|it| POINT_TO_POINT_KINDS.contains(&&it.kind[..]))

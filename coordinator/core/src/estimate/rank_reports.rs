@@ -17,7 +17,7 @@ use crate::ingest::telemetry::Ingest;
 /// Seconds with fewer reports may have one more, or one less.
 const MIN_SECONDLY_COUNT: u64 = 8;
 
-/// Traffic from one host to another, as ranks on them report it.
+/// Traffic from one host to another, as ranks report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportedPair {
     pub from: NodeId,
@@ -39,11 +39,11 @@ pub(crate) struct Work {
 pub(crate) struct RankTransfer {
     pub(crate) ranks: [u32; 2],
     pub(crate) hosts: [NodeId; 2],
-    /// While something is on its way, on one channel; on the whole where it is unknown how long that was.
+    /// The rate while a message is in flight, on one channel; the average rate if that time is unknown.
     pub(crate) rate: Rate,
 }
 
-/// By communicator: the host and the report of each rank.
+/// The host and the report of each rank, by communicator.
 pub(crate) struct Ranks<'a>(BTreeMap<u64, Communicator<'a>>);
 
 pub(crate) type Communicator<'a> = BTreeMap<u32, (NodeId, &'a RankReading)>;
@@ -57,11 +57,11 @@ impl<'a> Ranks<'a> {
         let mut communicators = BTreeMap::new();
         for (node, observed) in ingest.observations().nodes() {
             let ranks = observed.host.ranks.values();
-            for told in ranks.filter(|told| is_one(told)) {
-                let rank = &told.value.rank;
+            for report in ranks.filter(|report| is_one(report)) {
+                let rank = &report.value.rank;
                 let ranks: &mut Communicator<'a> =
                     communicators.entry(rank.communicator).or_default();
-                ranks.insert(rank.rank, (node, &told.value));
+                ranks.insert(rank.rank, (node, &report.value));
             }
         }
         Self(communicators)
@@ -86,9 +86,9 @@ impl<'a> Ranks<'a> {
             .collect()
     }
 
-    /// The part of the time that each of these hosts, in their order, spends in the collectives that most of
-    /// them do together: less than the others where they wait for it. Of several ranks on a host the one
-    /// that is waited for counts.
+    /// The share of the time that each of these hosts, in their order, spends in the collectives that most of them
+    /// share. A host that the others wait for spends less. Of several ranks on a host, the one that is waited for
+    /// counts.
     pub(crate) fn collective_shares(&self, hosts: &BTreeSet<NodeId>) -> Option<Vec<f64>> {
         let least = |communicator: &Communicator<'a>| {
             let mut least: BTreeMap<NodeId, f64> = BTreeMap::new();
@@ -106,7 +106,7 @@ impl<'a> Ranks<'a> {
 }
 
 impl<'a> Ranks<'a> {
-    /// Those of which no rank is elsewhere.
+    /// The communicators without ranks on other hosts.
     pub(crate) fn among(
         &self,
         hosts: &BTreeSet<NodeId>,
@@ -115,27 +115,28 @@ impl<'a> Ranks<'a> {
         all.filter(|it| it.values().all(|(host, _)| hosts.contains(host)))
     }
 
-    /// How many collectives or messages in a second, of the kind that ranks of these hosts do most often and have
-    /// done often enough to tell.
+    /// The rate of the most frequent kind of collective or message of these hosts, if there were enough of them to
+    /// measure it.
     pub(crate) fn most_often_per_s(&self, hosts: &BTreeSet<NodeId>) -> Option<f64> {
-        let told = self.among(hosts).flat_map(BTreeMap::values);
-        let known = told.filter(|(_, told)| told.missed == 0 && !told.over.is_zero());
-        let often = known.flat_map(|(_, told)| {
-            let often = told
+        let reports = self.among(hosts).flat_map(BTreeMap::values);
+        let known = reports.filter(|(_, reports)| reports.missed == 0 && !reports.over.is_zero());
+        let often = known.flat_map(|(_, reports)| {
+            let often = reports
                 .works
                 .iter()
                 .filter(|it| it.count >= MIN_SECONDLY_COUNT);
-            often.map(|it| it.count as f64 / told.over.as_secs_f64())
+            often.map(|it| it.count as f64 / reports.over.as_secs_f64())
         });
         often.max_by(f64::total_cmp)
     }
 
-    /// The slowest collective of the communicator in which these hosts spend the most time with each other.
+    /// The slowest collective of the communicator in which these hosts spend most of their time.
     pub(crate) fn slowest(&self, hosts: &BTreeSet<NodeId>) -> Option<Work> {
-        let told = self.among(hosts);
-        let told = told.map(|communicator| (communicator, sendings(communicator)));
-        let told = told.filter(|(_, sendings)| !sendings.is_empty());
-        let (most, sendings) = told.max_by_key(|(communicator, _)| in_collectives(communicator))?;
+        let report = self.among(hosts);
+        let report = report.map(|communicator| (communicator, sendings(communicator)));
+        let report = report.filter(|(_, sendings)| !sendings.is_empty());
+        let (most, sendings) =
+            report.max_by_key(|(communicator, _)| in_collectives(communicator))?;
         let (name, took) = slowest_kind(most)?;
         Some(Work {
             name,
@@ -145,20 +146,19 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// How much of the time, and with how many bytes where that is not known.
+/// The share of the time, and the bytes to compare by where the time is unknown.
 fn in_collectives(communicator: &Communicator<'_>) -> (TimeSpan, u64) {
-    let works = communicator.values().flat_map(|(_, told)| &told.works);
+    let works = communicator.values().flat_map(|(_, report)| &report.works);
     works.fold((TimeSpan::ZERO, 0), |(took, bytes), it| {
         let bytes = it.bytes.count().saturating_add(bytes);
         (took.saturating_add(it.took), bytes)
     })
 }
 
-/// By kind, algorithm and protocol that of which one takes longest; where no time is known, that of most
-/// bytes.
+/// By kind, algorithm and protocol: the one that takes longest, or if no time is known, the one with most bytes.
 fn slowest_kind(communicator: &Communicator<'_>) -> Option<(String, Option<TimeSpan>)> {
     let mut kinds: BTreeMap<[&str; 3], (TimeSpan, u64, u64)> = BTreeMap::new();
-    for works in communicator.values().flat_map(|(_, told)| &told.works) {
+    for works in communicator.values().flat_map(|(_, report)| &report.works) {
         let kind = [&works.kind, &works.algorithm, &works.protocol].map(|it| &it[..]);
         let (took, timed, bytes) = kinds.entry(kind).or_default();
         *took = took.saturating_add(works.took);
@@ -173,18 +173,18 @@ fn slowest_kind(communicator: &Communicator<'_>) -> Option<(String, Option<TimeS
     Some((words.collect::<Vec<_>>().join(" "), took))
 }
 
-/// Between ranks on different hosts, by the one of the two that reports more.
+/// Traffic between ranks on different hosts, by the report of the one that counted more.
 fn sendings(communicator: &Communicator<'_>) -> Vec<RankTransfer> {
     let mut most: BTreeMap<[u32; 2], (u64, TimeSpan, TimeSpan)> = BTreeMap::new();
-    for (&rank, (_, told)) in communicator {
-        for peer in &told.peers {
+    for (&rank, (_, report)) in communicator {
+        for peer in &report.peers {
             let ways = [
                 ([rank, peer.rank], peer.sent, peer.sending),
                 ([peer.rank, rank], peer.received, peer.receiving),
             ];
             for (ranks, bytes, sending) in ways.into_iter().filter(|it| it.1.count() > 0) {
                 let known = most.entry(ranks).or_default();
-                *known = (bytes.count(), sending, told.over).max(*known);
+                *known = (bytes.count(), sending, report.over).max(*known);
             }
         }
     }
@@ -199,13 +199,13 @@ fn sendings(communicator: &Communicator<'_>) -> Vec<RankTransfer> {
 }
 
 impl Ingest {
-    /// What hosts send each other, as ranks on them have reported lately, each direction by itself.
-    pub fn told_pairs(&self, now: Moment, most_age: Duration) -> Vec<ReportedPair> {
-        Ranks::those(self, |told| told.is_fresh(now, most_age)).pairs()
+    /// What hosts send each other by recent reports of ranks, each direction by itself.
+    pub fn fresh_pairs(&self, now: Moment, most_age: Duration) -> Vec<ReportedPair> {
+        Ranks::those(self, |report| report.is_fresh(now, most_age)).pairs()
     }
 }
 
-/// Bits a second, by the one of the two that knows more: one of them may run without the plugin.
+/// Bits per second, by the report of the host that counted more: the other one may run without the plugin.
 fn host_rates(communicator: &Communicator<'_>) -> BTreeMap<(NodeId, NodeId), u64> {
     let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for (&rank, (_, reading)) in communicator {
@@ -238,11 +238,11 @@ fn ways(rank: u32, peer: &RankPeer, reading: &RankReading) -> [((u32, u32), u64)
 }
 
 fn bits_per_s(bytes: u64, over: TimeSpan) -> u64 {
-    // A float that is too large becomes the largest number.
+    // The cast saturates.
     (bytes as f64 * 8.0 / over.as_secs_f64().max(f64::MIN_POSITIVE)) as u64
 }
 
-/// None where the library does not tell how long collectives take.
+/// None if the library does not report how long collectives take.
 fn share(reading: &RankReading) -> Option<f64> {
     let is_timed = reading.works.iter().any(|it| it.timed > 0);
     let took: f64 = reading.works.iter().map(|it| it.took.as_secs_f64()).sum();

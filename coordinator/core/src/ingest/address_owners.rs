@@ -12,7 +12,7 @@ use reweave_common::moment::Moment;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
     owners: BTreeMap<Ipv4Addr, NodeId>,
-    /// As the fabric has it, whichever node comes first.
+    /// Addresses from the fabric's file.
     fixed: BTreeMap<Ipv4Addr, NodeId>,
     contests: BTreeMap<Ipv4Addr, Contest>,
 }
@@ -22,9 +22,9 @@ pub(crate) struct Addresses {
 pub(crate) struct Contest {
     pub(crate) believed: NodeId,
     pub(crate) other: NodeId,
-    /// Where the other has it, as it says.
+    /// The interface of the other node, by its own report.
     interface: String,
-    /// Since when the accepted one is seen to be away.
+    /// Since when the owner has been away.
     away: Option<Moment>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct HandedOver {
 }
 
 impl Addresses {
-    /// Beyond, they are many enough to look for.
+    /// More contests are not recorded.
     const MAX_CONTESTS: usize = 256;
 
     pub(crate) fn of(fabric: &Fabric) -> Self {
@@ -60,7 +60,7 @@ impl Addresses {
         self.contests.iter().map(|(&address, it)| (address, it))
     }
 
-    /// Whether the address is the node's from now on, or was already.
+    /// Claims the address. Returns whether the node owns it now.
     pub(crate) fn claim(
         &mut self,
         node: NodeId,
@@ -97,14 +97,14 @@ impl Addresses {
         self.owners.remove(&address);
     }
 
-    /// Nothing is the node's any longer.
+    /// Releases all addresses of the node.
     pub(crate) fn release_all(&mut self, node: NodeId) {
         self.owners.retain(|_, owner| *owner != node);
         self.settle(node);
     }
 
-    /// Who is not here asks for nothing. When the accepted one goes, the other has said it once and is not
-    /// heard of it again, so that it is still known.
+    /// Handles the end of a node's session. If it is the owner, the other claim stays recorded, because the other node
+    /// does not repeat it.
     pub(crate) fn settle(&mut self, node: NodeId) {
         self.contests.retain(|_, contest| contest.other != node);
     }
@@ -115,8 +115,8 @@ impl Addresses {
         }
     }
 
-    /// An accepted owner that has been gone for this long, or does not claim the address any longer, loses it to the
-    /// other. An agent that is only restarted keeps what it had.
+    /// An owner that has been away for this long, or no longer claims the address, loses it to the other node. A
+    /// restarted agent keeps its addresses.
     pub(crate) fn hand_over(
         &mut self,
         now: Moment,

@@ -14,21 +14,21 @@ use crate::log::effect::Outbox;
 use crate::log::state::{AdmissionStatus, Membership, NoEntry};
 
 const MAX_REFUSED: usize = 64;
-/// From one address, so that a client that comes again and again in other ways does not crowd out reports of others.
+/// The limit per address, so that one client cannot displace reports about others.
 const MAX_REFUSED_PER_ADDRESS: usize = 8;
-/// Joining members wait for one entry of the log each.
+/// The limit of joining members, each of which waits for a log entry.
 const MAX_PENDING: usize = 1024;
 const MAX_REASON_CHARS: usize = 300;
-/// Agents tell the time every ten seconds.
+/// Agents report their clocks every ten seconds.
 const MIN_SKEW_SAMPLES: usize = 3;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Admissions {
     waiting: VecDeque<JoinRequest>,
     about: BTreeMap<NodeId, (Moment, About)>,
-    /// By how much clocks were off in the last reports, in microseconds.
+    /// The clock errors of the last reports, in microseconds.
     skews: BTreeMap<NodeId, VecDeque<i64>>,
-    /// The latest last.
+    /// Refused peers, the latest last.
     turned_away: VecDeque<RejectedPeer>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct JoinRequest {
     pub(crate) token: Digest,
     pub(crate) key: Digest,
     pub(crate) from: String,
-    /// An entry of the log has asked to let it in.
+    /// The request was written into the log.
     pub(crate) is_written: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct RejectedPeer {
 }
 
 impl Admissions {
-    /// Beyond the limit requests get no answer, and the peer may try again.
+    /// Beyond the limit, requests get no answer, and the peer may retry.
     pub(crate) fn handle_knock(&mut self, knock: JoinRequest) {
         if self.waiting.len() < MAX_PENDING {
             self.waiting.push_back(knock);
@@ -60,19 +60,19 @@ impl Admissions {
 
     pub(crate) fn handle_about(&mut self, node: NodeId, now: Moment, about: About) {
         if let Some(skew_us) = about.skew_us {
-            let told = self.skews.entry(node).or_default();
-            told.truncate(MIN_SKEW_SAMPLES - 1);
-            told.push_front(skew_us);
+            let recent = self.skews.entry(node).or_default();
+            recent.truncate(MIN_SKEW_SAMPLES - 1);
+            recent.push_front(skew_us);
         }
         self.about.insert(node, (now, about));
     }
 
-    /// By the message that was on its way for the least time. One that waited lets a clock seem behind and never ahead,
-    /// so that has to be reported several times.
+    /// The clock error by the report with the shortest delay. A delayed report makes a clock look behind, never ahead,
+    /// so several reports are needed.
     pub(crate) fn skew_us(&self, node: NodeId) -> Option<i64> {
-        let told = self.skews.get(&node)?;
-        let most = told.iter().copied().max()?;
-        (most >= 0 || told.len() == MIN_SKEW_SAMPLES).then_some(most)
+        let recent = self.skews.get(&node)?;
+        let most = recent.iter().copied().max()?;
+        (most >= 0 || recent.len() == MIN_SKEW_SAMPLES).then_some(most)
     }
 
     pub(crate) fn handle_disconnected(&mut self, node: NodeId) {
@@ -81,7 +81,7 @@ impl Admissions {
     }
 
     pub(crate) fn handle_turned_away(&mut self, now: Moment, from: String, why: &str, times: u64) {
-        // What a peer may have had a hand in is cut short.
+        // A text that a peer may influence is shortened.
         let why: String = why.chars().take(MAX_REASON_CHARS).collect();
         let mut known = self.turned_away.iter();
         let known = known.position(|one| one.from == from && one.why == why);
@@ -106,7 +106,7 @@ impl Admissions {
         oldest.and_then(|index| all.remove(index));
     }
 
-    /// Admits members that the log admits; writes a member into the log that comes with an unused token.
+    /// Admits members that the log admits, and writes those that present an unused token into the log.
     pub(crate) fn advance(
         &mut self,
         now: Moment,
@@ -123,7 +123,7 @@ impl Admissions {
                     self.handle_turned_away(now, knock.from, &why.to_string(), 1);
                     out.answer(knock.id, Err(why));
                 }
-                // The log did not take it, and will not.
+                // The log has rejected it.
                 AdmissionStatus::Open if knock.is_written => {
                     out.answer(knock.id, Err(NoEntry::UnknownToken));
                 }
@@ -137,7 +137,7 @@ impl Admissions {
                         from: knock.from.clone(),
                     };
                     out.append(now, admitted);
-                    // Once that is in the log, the log says whether it was this one who came first.
+                    // Once it is in the log, the log decides which member came first.
                     self.waiting.push_front(JoinRequest {
                         is_written: true,
                         ..knock
@@ -147,13 +147,13 @@ impl Admissions {
         }
     }
 
-    /// With the time since it was reported.
+    /// Facts about the agent, with their age.
     pub(crate) fn about(&self, node: NodeId, now: Moment) -> Option<(&About, Duration)> {
-        let (told, about) = self.about.get(&node)?;
-        Some((about, now.since(*told)))
+        let (report, about) = self.about.get(&node)?;
+        Some((about, now.since(*report)))
     }
 
-    /// The latest first.
+    /// Refused peers, the latest first.
     pub(crate) fn turned_away(&self) -> impl Iterator<Item = &RejectedPeer> {
         self.turned_away.iter().rev()
     }

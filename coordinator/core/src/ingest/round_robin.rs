@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use reweave_common::ids::NodeId;
 
-/// This number of flows of probes takes a few milliseconds.
+/// This number of probe flows takes a few milliseconds.
 const MAX_FLOWS_PER_TURN: usize = 1 << 14;
 
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct RoundRobin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) nodes: Range<NodeId>,
-    /// These are the last, and the next turn begins again.
+    /// This is the last batch of the round.
     pub(crate) is_last: bool,
 }
 
@@ -26,7 +26,7 @@ fn node(index: usize) -> NodeId {
     NodeId::from_index(index)
 }
 
-/// After all.
+/// A node behind all others.
 fn end() -> NodeId {
     node(u32::MAX as usize)
 }
@@ -44,12 +44,12 @@ impl RoundRobin {
         Self { next, most }
     }
 
-    /// From whom on it goes.
+    /// The remaining nodes of the round.
     pub(crate) fn next(&self) -> Range<NodeId> {
         self.next..end()
     }
 
-    /// Takes of nodes, each with this many flows, as many as are gone through at a time.
+    /// Takes as many of the nodes as fit into one turn by their numbers of flows.
     pub(crate) fn take(&mut self, nodes: impl IntoIterator<Item = (NodeId, usize)>) -> Batch {
         let (from, mut sum) = (self.next, 0);
         let mut nodes = nodes.into_iter();

@@ -1,4 +1,4 @@
-//! From samples to observations: who is connected, who may report what, and what is too old to count.
+//! From samples to observations: who is connected, which reports are accepted, and which readings are too old.
 //!
 //! An agent reports for its own node only. A flow belongs to the owner of its source address; reports of others about
 //! it are discarded.
@@ -26,14 +26,14 @@ pub struct Ingest {
     observations: Observations,
     sessions: BTreeMap<NodeId, Session>,
     addresses: Addresses,
-    /// Optical switches whose drivers have a session.
+    /// Optical switches whose drivers are connected.
     driven: BTreeSet<OpticalId>,
     in_doubt: Option<Doubt>,
-    /// Of letting go of what came of probes.
+    /// The order in which probe results are dropped.
     turns: RoundRobin,
 }
 
-/// Flows whose way is being changed: a path traced meanwhile may be neither the old nor the new.
+/// Flows whose path is being changed: a path that is traced meanwhile may be neither the old nor the new one.
 #[derive(Debug, Clone)]
 struct Doubt {
     flows: BTreeSet<FlowKey>,
@@ -44,16 +44,16 @@ struct Doubt {
 struct Session {
     connected: bool,
     first_heard: Option<Moment>,
-    /// Readings about what is not the node's own.
+    /// The number of rejected readings about other nodes.
     foreign: u64,
 }
 
 impl Ingest {
     /// No interface of a node has more.
     const MAX_ADDRESSES: usize = 64;
-    /// Agents ask no further than half as far.
+    /// Agents trace at most half as far.
     const MAX_ROUTERS: usize = 32;
-    /// No interface is called anything longer.
+    /// No interface has a longer name.
     const MAX_NAME_BYTES: usize = 64;
 
     pub fn of(fabric: &Fabric) -> Self {
@@ -67,20 +67,20 @@ impl Ingest {
         &self.observations
     }
 
-    /// Whether there is a session with the node's agent now.
+    /// Whether the node's agent is connected.
     pub(crate) fn is_connected(&self, node: NodeId) -> bool {
         self.sessions
             .get(&node)
             .is_some_and(|session| session.connected)
     }
 
-    /// Whether it has sent a report in this session.
+    /// Whether the agent has reported in this session.
     pub(crate) fn has_reported(&self, node: NodeId) -> bool {
         let observed = self.observations.node(node);
         self.is_connected(node) && observed.is_some_and(|it| it.heard.is_some())
     }
 
-    /// Whether there ever was one.
+    /// Whether the agent was ever connected.
     pub(crate) fn is_known(&self, node: NodeId) -> bool {
         self.sessions.contains_key(&node)
     }
@@ -102,7 +102,7 @@ impl Ingest {
                 .map_or(0, |node| node.discarded)
     }
 
-    /// A new session begins with a full picture, so the old one is forgotten.
+    /// Handles a new session. The agent reports everything again, so earlier readings are dropped.
     pub fn handle_connected(&mut self, node: NodeId) {
         self.observations.forget_node(node);
         self.addresses.release_all(node);
@@ -122,7 +122,7 @@ impl Ingest {
         self.addresses.settle(node);
     }
 
-    /// Whether a port that was up is said to be down.
+    /// Whether the sample reports a port down that was up.
     pub(crate) fn falls(&self, node: NodeId, sample: &Sample) -> bool {
         let known = self.observations.node(node);
         let was_up = |name: &str| {
@@ -141,8 +141,8 @@ impl Ingest {
         }
     }
 
-    /// What this node may say of it: of its own addresses and flows, and no more than a node can have to say. `None`
-    /// without a session.
+    /// The readings that the node may report: of its own addresses and flows, and within size limits. `None` without a
+    /// session.
     pub(crate) fn admit(&mut self, node: NodeId, now: Moment, sample: Sample) -> Option<Sample> {
         if !self.is_connected(node) {
             return None;
@@ -153,7 +153,7 @@ impl Ingest {
             .partition(|r| matches!(r, Reading::Interface(_)));
         let spoken = interfaces.len() + others.len();
         let interfaces: Vec<_> = interfaces.into_iter().filter(is_sized).collect();
-        // An address may go from one interface to another.
+        // An address may move from one interface to another.
         self.release_changed(node, &interfaces);
         let interfaces = interfaces.into_iter();
         let interfaces = interfaces.map(|reading| self.with_own_addresses(node, reading));
@@ -171,7 +171,7 @@ impl Ingest {
         })
     }
 
-    /// Of what was admitted.
+    /// Records accepted readings.
     pub(crate) fn record(&mut self, node: NodeId, now: Moment, mut sample: Sample) {
         sample
             .readings
@@ -179,7 +179,7 @@ impl Ingest {
         self.observations.record(node, now, sample);
     }
 
-    /// Lets go of what is too old to be of use.
+    /// Drops outdated readings.
     pub(crate) fn handle_time(&mut self, now: Moment, policy: &Policy) {
         self.hand_over(now, policy.most_age());
         self.observations.forget_older_than(now, policy.most_age());
@@ -187,8 +187,8 @@ impl Ingest {
         self.observations.forget_probes(now, nodes);
     }
 
-    /// A switch has acted: what it read back before is outdated, and so are the paths of these
-    /// flows, and what is traced before `until`.
+    /// Handles a switch's change: its earlier readback is outdated, and so are the paths of these flows and traces
+    /// before `until`.
     pub(crate) fn handle_rerouted(
         &mut self,
         switch: NodeId,
@@ -230,17 +230,17 @@ impl Ingest {
         self.sender(flow)?.flows.get(flow)
     }
 
-    /// Whether its sender reports, and has had time to report everything, and not this flow.
+    /// Whether its sender has had time to report everything, and did not report this flow.
     pub(crate) fn has_ended(&self, flow: &FlowKey, now: Moment, policy: &Policy) -> bool {
         let Some(sender) = self.owner(*flow.source.ip()) else {
             return false;
         };
-        let told_all = self
+        let listed_all = self
             .sessions
             .get(&sender)
             .and_then(|session| session.first_heard);
-        let told_all = told_all.is_some_and(|first| now.since(first) >= policy.most_age());
-        told_all && self.is_fresh(sender, now, policy) && self.flow(flow).is_none()
+        let listed_all = listed_all.is_some_and(|first| now.since(first) >= policy.most_age());
+        listed_all && self.is_fresh(sender, now, policy) && self.flow(flow).is_none()
     }
 
     fn sender(&self, flow: &FlowKey) -> Option<&NodeObservations> {
@@ -254,13 +254,13 @@ impl Ingest {
         }
     }
 
-    /// Whether the reading is about what is the node's own, and not longer than such things are.
+    /// Whether the reading is about the node's own things and within size limits.
     pub fn believes(&self, node: NodeId, reading: &Reading) -> bool {
         is_sized(reading) && self.may_say(node, reading, &mut None)
     }
 
-    /// Of hundreds of readings nearly all are about flows from the same address: `own` is one that is
-    /// known to be the node's.
+    /// Whether the node may report this. `own` is an address known to be the node's: nearly all readings are about
+    /// flows from one address.
     fn may_say(&self, node: NodeId, reading: &Reading, own: &mut Option<Ipv4Addr>) -> bool {
         let about = match reading {
             Reading::Flow(reading) => &reading.flow,
@@ -279,7 +279,7 @@ impl Ingest {
         is_own
     }
 
-    /// Whether it is this node that sends it.
+    /// Whether this node sends the flow.
     pub fn is_of(&self, node: NodeId, flow: &FlowKey) -> bool {
         self.owner(*flow.source.ip()) == Some(node)
     }
@@ -342,8 +342,7 @@ impl Ingest {
         self.addresses.claim(node, interface, address, is_here)
     }
 
-    /// A claim that was not accepted is accepted once the other owner is gone: its agent has said all, and will not say
-    /// it again.
+    /// Accepts a waiting claim once the owner is away for good: its agent does not repeat the claim.
     fn hand_over(&mut self, now: Moment, after: Duration) {
         let sessions = &self.sessions;
         let is_here = |node| sessions.get(&node).is_some_and(|it| it.connected);
@@ -359,13 +358,13 @@ impl Ingest {
     }
 }
 
-/// Whose probes are looked at next.
+/// The hosts whose probes are next.
 pub(crate) fn probed(turns: &mut RoundRobin, observations: &Observations) -> Batch {
     let nodes = observations.nodes_in(turns.next());
     turns.take(nodes.map(|(node, observed)| (node, observed.probes.len())))
 }
 
-/// Whether it is no larger than what it speaks of can be.
+/// Whether the reading is within size limits.
 fn is_sized(reading: &Reading) -> bool {
     let is_way = |routers: &[_]| routers.len() <= Ingest::MAX_ROUTERS;
     match reading {
@@ -383,7 +382,7 @@ fn is_short(name: &str) -> bool {
     name.len() <= Ingest::MAX_NAME_BYTES
 }
 
-/// Of interfaces and devices, as kernels call them.
+/// Whether names of interfaces and devices are as short as the kernel's.
 fn has_short_names(reading: &HostReading) -> bool {
     let is_short_or_none = |name: &Option<String>| name.as_deref().is_none_or(is_short);
     match reading {
@@ -417,8 +416,8 @@ fn interfaces(holding: &ForwardingState) -> impl Iterator<Item = &str> {
     pins.chain(hops.map(|hop| &hop.interface[..]))
 }
 
-/// The newest rates of a flow while it was sending, of readings that came at or after `from`; at
-/// most as many as a rate is taken from. None when the flow has been silent for too long.
+/// The newest rates of a flow while it sent, from readings at or after `from`; at most as many as a rate needs. None
+/// if the flow has been silent for too long.
 pub(crate) fn rates(
     recent: &RecentReadings,
     from: Moment,
@@ -445,7 +444,7 @@ mod tests {
 
     use super::*;
 
-    fn told(ingest: &mut Ingest, node: NodeId, interfaces: &[(&str, &[u8])]) {
+    fn report_wires(ingest: &mut Ingest, node: NodeId, interfaces: &[(&str, &[u8])]) {
         let interface = |(name, last): &(&str, &[u8])| {
             Reading::Interface(Interface {
                 name: (*name).to_owned(),
@@ -468,15 +467,15 @@ mod tests {
         let [one, other] = [0, 1].map(NodeId::from_index);
         ingest.handle_connected(one);
         ingest.handle_connected(other);
-        told(&mut ingest, one, &[("eth0", &[1]), ("eth1", &[2])]);
-        told(&mut ingest, one, &[("eth1", &[1, 2]), ("eth0", &[])]);
+        report_wires(&mut ingest, one, &[("eth0", &[1]), ("eth1", &[2])]);
+        report_wires(&mut ingest, one, &[("eth1", &[1, 2]), ("eth0", &[])]);
         assert_eq!(ingest.owner(address(1)), Some(one));
-        told(&mut ingest, one, &[("eth0", &[1]), ("eth1", &[2])]);
+        report_wires(&mut ingest, one, &[("eth0", &[1]), ("eth1", &[2])]);
         assert_eq!(ingest.owner(address(1)), Some(one));
-        told(&mut ingest, other, &[("eth0", &[1])]);
+        report_wires(&mut ingest, other, &[("eth0", &[1])]);
         assert_eq!(ingest.owner(address(1)), Some(one), "it has it still");
-        told(&mut ingest, one, &[("eth0", &[])]);
-        told(&mut ingest, other, &[("eth0", &[1])]);
+        report_wires(&mut ingest, one, &[("eth0", &[])]);
+        report_wires(&mut ingest, other, &[("eth0", &[1])]);
         assert_eq!(ingest.owner(address(1)), Some(other));
     }
 
@@ -486,7 +485,7 @@ mod tests {
         let [one, other] = [0, 1].map(NodeId::from_index);
         for (node, last) in [(one, 1), (other, 2)] {
             ingest.handle_connected(node);
-            told(&mut ingest, node, &[("eth0", &[last])]);
+            report_wires(&mut ingest, node, &[("eth0", &[last])]);
         }
         let flow = |last| FlowKey {
             protocol: Protocol::Tcp,

@@ -16,13 +16,13 @@ const MINUTES_PER_WEEK: u64 = 7 * MINUTES_PER_DAY;
 /// The first of January 1970 was a Thursday.
 const EPOCH_WEEKDAY: u64 = 3;
 
-/// Such as `Mon-Fri 02:00-05:00`; one that ends before it begins lasts into the next day.
+/// A period such as `Mon-Fri 02:00-05:00`. One that ends before it begins lasts into the next day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Hours {
-    /// From one day of the week to another, both included.
+    /// The first and the last day of the week.
     days: [u64; 2],
-    /// Of the day, in minutes: where it begins, and where it is over.
+    /// The start and the end, in minutes of the day.
     minutes: [u64; 2],
 }
 
@@ -46,14 +46,14 @@ impl std::error::Error for NoHours {}
 impl Hours {
     pub fn has(&self, moment: Moment) -> bool {
         let minute = minute_of_week(moment);
-        // What began late on the day before may last until now.
+        // A window that opened late on the previous day may still be open.
         [minute, minute + MINUTES_PER_WEEK - MINUTES_PER_DAY]
             .into_iter()
             .zip([0, MINUTES_PER_DAY])
             .any(|(minute, more)| self.has_begun_on(minute % MINUTES_PER_WEEK, more))
     }
 
-    /// Whether it begins on the day of this minute, and lasts until this many minutes later.
+    /// Whether the window opens on the day of `minute` and is still open `more` minutes later.
     fn has_begun_on(&self, minute: u64, more: u64) -> bool {
         let [first, last] = self.days;
         let day = minute / MINUTES_PER_DAY;
@@ -68,7 +68,7 @@ impl Hours {
     }
 }
 
-/// How long until one of them opens; none when there are none.
+/// How long until the next window opens; none if there are no windows.
 pub(crate) fn opens_in(hours: &[Hours], now: Moment) -> Option<Duration> {
     let minutes = (0..=MINUTES_PER_WEEK).map(|minute| Duration::from_secs(60 * minute));
     let mut later = minutes.filter(|later| hours.iter().any(|it| it.has(now + *later)));

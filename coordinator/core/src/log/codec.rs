@@ -20,16 +20,16 @@ impl Command {
         postcard::to_stdvec(self)
     }
 
-    /// What stands in the entry with this index.
+    /// Decodes the entry with this index.
     pub fn decode(index: u64, entry: &[u8]) -> Result<Self, UnreadableLog> {
         decode_exact(entry).map_err(|source| UnreadableLog::Command { index, source })
     }
 }
 
 impl Change {
-    /// In an entry of the log.
+    /// The size of this command in an entry of the log.
     pub(crate) fn encoded_bytes(&self) -> usize {
-        // What cannot be written shares no entry with anything.
+        // A command that cannot be encoded shares no entry with another.
         postcard::serialize_with_flavor(self, Size::default()).unwrap_or(usize::MAX)
     }
 }
@@ -39,8 +39,8 @@ impl State {
         postcard::to_stdvec(self)
     }
 
-    /// What stands in a snapshot, for a build that reads entries of this minor version. An empty one is there before
-    /// anything is decided.
+    /// Decodes a snapshot for a build that reads entries of the minor version `reads`. Before the first decision, the
+    /// snapshot is empty.
     pub fn decode(snapshot: &[u8], reads: u16) -> Result<Self, UnreadableLog> {
         let state = match snapshot {
             [] => Self::default(),
@@ -50,7 +50,7 @@ impl State {
         Ok(state)
     }
 
-    /// The same, where this build is to read the entries behind the snapshot as well, and all that is decided after those.
+    /// The same, for a build that is to read the entries after the snapshot and all later ones too.
     pub fn decode_before(
         entries: impl IntoIterator<Item = (u64, Vec<u8>)>,
         snapshot: &[u8],

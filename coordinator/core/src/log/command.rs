@@ -1,7 +1,7 @@
 //! Replicated commands: each decision and each answer, as one change of state.
 //!
-//! A command says what was decided and never how: applying it makes no choice and plans nothing. Measurements are not
-//! replicated, except for the few that a decision rests on.
+//! A command records what was decided: applying it makes no choice and plans nothing. Measurements are not replicated,
+//! except for the few that a decision rests on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub const LATEST_MINOR: u16 = 1;
 /// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// When it was decided, by the leader's clock.
+    /// The leader's clock when it decided.
     pub at: Moment,
     pub change: Change,
 }
@@ -43,16 +43,16 @@ pub struct Command {
 pub enum Change {
     PlanProposed {
         plan: Box<Plan>,
-        /// What it needs for itself alone, as the checker says.
+        /// The resources that the plan needs exclusively, as the checker computed them.
         claims: Box<ResourceSet>,
         by: Author,
     },
-    /// Found wrong, or not fit for how things are, before anything was installed.
+    /// The plan is unsound, or does not fit the network. Nothing was installed.
     PlanRefused {
         generation: Generation,
         reasons: Vec<Reason>,
     },
-    /// No longer wanted, before anything was installed.
+    /// The plan is no longer needed. Nothing was installed.
     PlanWithdrawn {
         generation: Generation,
         reasons: Vec<Reason>,
@@ -60,28 +60,29 @@ pub enum Change {
     PlanApproved {
         generation: Generation,
         by: Author,
-        /// It is kept though flows become slower by it.
+        /// The approval forces the plan even if flows become slower.
         anyway: bool,
     },
-    /// Comes before every instruction to a switch. Their token is its
-    /// index in the log, or more where switches have followed what is lost from it.
+    /// Precedes every instruction to switches. Its log index is the token of the instructions, plus an offset where
+    /// switches hold tokens of lost entries.
     StepIntent(StepIntent),
     /// A switch's answer to the last intent.
     Acked { node: NodeId, ack: Ack },
-    /// Tables or circuits change: by this migration, from these circuits.
+    /// A migration of tables or circuits begins, from these circuits.
     Departed(Departure),
-    /// It is given up, and this is the rollback from where things are.
+    /// The migration is aborted; this is the rollback from the present state.
     TurnedBack {
         generation: Generation,
-        course: MigrationPlan,
+        #[serde(rename = "course")]
+        migration_plan: MigrationPlan,
         reasons: Vec<Reason>,
     },
-    /// These ports were seen idle for long enough, so what they carry may move.
+    /// These ports were idle for long enough, so their circuits may move.
     DrainProof {
         generation: Generation,
         quiet: Vec<IdlePort>,
     },
-    /// Comes before every instruction to a driver.
+    /// Precedes every instruction to drivers.
     CircuitIntent {
         plan: Generation,
         generation: Generation,
@@ -91,18 +92,18 @@ pub enum Change {
         optical: OpticalId,
         readback: Readback,
     },
-    /// Both ends of all new circuits see light.
+    /// Both ends of all new circuits have light.
     LightCame { generation: Generation },
     Verified {
         generation: Generation,
         verdict: Verdict,
     },
-    /// Taking the plan back could not be confirmed, and it goes on being tried.
+    /// The rollback is blocked and is being retried.
     Held {
         generation: Generation,
         reasons: Vec<Reason>,
     },
-    /// Every switch concerned holds what it held before the plan.
+    /// Every switch of the plan holds what it held before the plan.
     RolledBack { generation: Generation },
     /// The bearer of the secret with this digest may join as this member until then.
     Invited {
@@ -123,17 +124,17 @@ pub enum Change {
         member: Member,
         expires: Moment,
     },
-    /// What this member was admitted by before is worth nothing.
+    /// All earlier admissions of this member are void.
     Revoked { member: Member, by: Author },
-    /// Work on something has come to this stage; none is its end.
+    /// Maintenance of a device enters this stage, or ends if there is none.
     Maintained {
         place: Device,
         stage: Option<MaintenanceStage>,
         by: Author,
-        /// Links of it that were drained before.
+        /// Links of the device that were drained before.
         kept: BTreeSet<LinkId>,
     },
-    /// Nothing is to be changed under the job of these hosts, or it may be again.
+    /// Freezes changes that affect the job on these hosts, or lifts the freeze.
     Froze {
         hosts: BTreeSet<NodeId>,
         is_frozen: bool,
@@ -142,32 +143,33 @@ pub enum Change {
     /// An orchestrator registered a job, or the job is over.
     Registered {
         job: String,
-        told: Option<Registered>,
+        #[serde(rename = "told")]
+        registration: Option<Registered>,
         by: Author,
     },
-    /// Several at once, one after the other: what belongs together, and what those ask for who waited while the
-    /// entry before was written.
+    /// Several changes in one entry, applied in order: changes that belong together, and requests that arrived while
+    /// the previous entry was written.
     Together(Vec<Self>),
-    /// All coordinators read entries of this minor version of the protocol, so there may be such from now on.
+    /// All coordinators read entries of this minor version of the protocol, so later entries may use it.
     ClusterVersion { minor: u16 },
-    // What came with 1.1 follows. All that is new comes at the end, and `since` says with which version.
-    /// What a person wants of a plan on its way.
+    // New in 1.1. New kinds are added at the end only, and `since` names their version.
+    /// An operator's request to hold, resume, retry or abort a running plan.
     Steered {
         generation: Generation,
         how: Steering,
         by: Author,
     },
-    /// Confirms the state of all nodes of this plan's step. They get the confirmation under this entry's token.
+    /// Confirms the state of all nodes of this plan's step. The index of this entry is the token of the confirmations.
     ConfirmIntent { plan: Generation },
-    /// From here on nothing is decided that came after this minor version, and no leader raises it by itself. Each
-    /// coordinator takes this entry and all before it out of its log, so that an earlier build reads what is left.
+    /// From here on, entries use at most this minor version, and the leader does not raise it. Each coordinator
+    /// compacts its log up to this entry, so that an earlier build can read the rest.
     ClusterVersionLowered { minor: u16, by: Author },
-    /// These coordinators are removed from now on, and no others. Their own certificates are refused.
+    /// Exactly these coordinators are removed. Members refuse their own certificates.
     CoordinatorsRemoved { coordinators: BTreeSet<String> },
 }
 
 impl Change {
-    /// Each by itself.
+    /// The changes of this entry, one by one.
     pub fn parts(&self) -> &[Self] {
         match self {
             Self::Together(parts) => parts,
@@ -175,8 +177,8 @@ impl Change {
         }
     }
 
-    /// The minor version of the protocol that it came with, with all that it bears. Coordinators of earlier ones cannot
-    /// read it, and end where it is applied. Every kind stands here by name: a new one has to say it.
+    /// The minor version of the protocol that introduced this kind with all its fields. Earlier coordinators cannot
+    /// read it, and stop where it is applied. The match lists every kind, so a new one must name its version.
     pub fn since(&self) -> u16 {
         match self {
             Self::PlanProposed { .. }
@@ -212,8 +214,8 @@ impl Change {
         }
     }
 
-    /// The minor version of the protocol that a build has to read to go on from an entry with this: it may raise the cluster
-    /// version, and later ones are of that.
+    /// The minor version that a build must read to continue after this entry: the entry may raise the cluster version,
+    /// and later entries may use that.
     pub fn needed_version(&self) -> u16 {
         let raised = self.parts().iter().filter_map(|part| match part {
             Self::ClusterVersion { minor } => Some(*minor),
@@ -222,7 +224,7 @@ impl Change {
         raised.fold(self.since(), u16::max)
     }
 
-    /// Whether operators decided it about members, alone or with other changes.
+    /// Whether an operator's decision about members is among the changes.
     pub(crate) fn is_of_members(&self) -> bool {
         let one = |part: &Self| matches!(part, Self::Invited { .. } | Self::Revoked { .. });
         self.parts().iter().all(one)
@@ -233,19 +235,20 @@ impl Change {
         self.parts().iter().all(one)
     }
 
-    /// Whether neither asks what came of the other.
+    /// Whether neither command's outcome depends on the other.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let both = |is_so: fn(&Self) -> bool| is_so(self) && is_so(other);
         both(Self::is_of_members) || both(Self::is_of_answers)
     }
 
-    /// Whether an orchestrator has registered or ended a job, alone or with other changes.
+    /// Whether the registration or the end of a job is among the changes.
     pub(crate) fn tells_of_jobs(&self) -> bool {
         let one = |part: &Self| matches!(part, Self::Registered { .. });
         self.parts().iter().any(one)
     }
 
-    /// Nothing comes between them, so the next is as sound as when it was judged.
+    /// Appends `next` to the same entry. No other change can come between them, so `next` stays as sound as when it
+    /// was checked.
     pub(crate) fn at_once_with(mut self, next: Self) -> Self {
         self.join(next);
         self
@@ -263,14 +266,15 @@ impl Change {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Departure {
     pub generation: Generation,
-    pub course: MigrationPlan,
-    /// Of every optical switch.
+    #[serde(rename = "course")]
+    pub migration_plan: MigrationPlan,
+    /// The circuits of all optical switches.
     pub circuits: Circuits,
-    /// The flows' rates just before.
+    /// The rates of the flows just before the migration.
     pub before: Vec<Before>,
 }
 
-/// From which circuits of one optical switch to which.
+/// The old and the new circuits of one optical switch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "CircuitMove")]
 pub struct Move {
@@ -278,7 +282,7 @@ pub struct Move {
     pub desired: CircuitSet,
 }
 
-/// The traffic of a port in this time, which is next to nothing.
+/// The nearly absent traffic of a port in this time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "Quiet")]
 pub struct IdlePort {
@@ -290,24 +294,24 @@ pub struct IdlePort {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepIntent {
-    /// Whose step it is.
+    /// The plan that this step belongs to.
     pub plan: Generation,
-    /// What the switches should hold afterwards. A step that undoes a plan makes a generation of
-    /// its own, since agents refuse older ones.
+    /// The number of the state that the switches should hold. An undo takes a new generation, because agents refuse
+    /// older ones.
     pub generation: Generation,
     pub aim: Aim,
-    /// All that each of these nodes should hold.
+    /// The complete desired state of each of these nodes.
     pub targets: BTreeMap<NodeId, ForwardingState>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aim {
-    /// Carry out a plan of pins, in one round; these were the flows' rates just before.
+    /// Applies a plan of pins in one round; `before` are the flows' rates just before it.
     Install { before: Vec<Before> },
-    /// The round that is due in the migration, or once more.
+    /// The round that is due in the migration, or the same once more.
     Round,
-    /// Go back over the round of a plan of pins: put the parent's rules back.
+    /// Undoes the round of a plan of pins: restores the parent's rules.
     Undo { reasons: Vec<Reason> },
 }
 
@@ -321,7 +325,7 @@ pub struct Before {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
-    /// The coordinator by itself, as its policy allows.
+    /// The coordinator itself, as its policy allows.
     Policy,
     Operator(String),
 }

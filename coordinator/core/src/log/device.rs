@@ -29,7 +29,7 @@ impl Device {
         }
     }
 
-    /// Of an optical switch those that any circuits of it make.
+    /// All links of the device. For an optical switch, the links that any of its circuits can make.
     pub(crate) fn links(self, fabric: &Fabric) -> BTreeSet<LinkId> {
         match self {
             Self::Node(node) => fabric.links_of(node).iter().copied().collect(),
@@ -45,7 +45,7 @@ impl Device {
     }
 }
 
-/// All that these names stand for.
+/// All links that these names stand for.
 pub(crate) fn links(fabric: &Fabric, names: &[String]) -> Result<BTreeSet<LinkId>, Refused> {
     let find = |name: &String| {
         let mut links = fabric.links().map(|(link, _)| link);

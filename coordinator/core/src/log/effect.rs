@@ -20,14 +20,14 @@ use crate::log::state::{NoEntry, Pass};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// An agent has a session now. A new session comes after the end of the one before.
+    /// An agent has connected. A reconnect comes after `AgentDown`.
     AgentUp {
         node: NodeId,
     },
     AgentDown {
         node: NodeId,
     },
-    /// The node is the one in the agent's certificate.
+    /// `node` is the name in the agent's certificate.
     Sample {
         node: NodeId,
         sample: Sample,
@@ -36,59 +36,59 @@ pub enum Input {
         node: NodeId,
         ack: Ack,
     },
-    /// `id` comes back with the reply; `principal` is who the certificate names.
+    /// A request of an operator. The reply carries the same `id`; `principal` is the name in the certificate.
     Operator {
         id: u64,
         principal: Member,
         request: Request,
     },
-    /// A request with a token that the cluster has recorded before. `id` comes back with the reply.
+    /// A request with a token that the cluster has recorded. The reply carries the same `id`.
     Visitor {
         id: u64,
         token: Digest,
         request: Request,
     },
-    /// The driver of this optical switch has a session now.
+    /// The driver of this optical switch has connected.
     DriverUp {
         optical: OpticalId,
     },
     DriverDown {
         optical: OpticalId,
     },
-    /// What the driver of an optical switch says came of its instruction.
+    /// The answer of an optical switch's driver to its last instruction.
     Readback {
         optical: OpticalId,
         readback: Readback,
     },
-    /// Time has passed. To be handed in about every 100 ms.
+    /// Time has passed. Expected about every 100 ms.
     Tick,
-    /// What is known of an agent besides what it measures.
+    /// Facts about an agent besides its measurements.
     About {
         node: NodeId,
         about: About,
     },
-    /// A peer without a certificate has this secret, and this key. `id` comes back.
+    /// A peer without a certificate presents a secret and a key. The reply carries the same `id`.
     Knock {
         id: u64,
         token: Digest,
         key: Digest,
         from: String,
     },
-    /// A peer was refused, this number of times since the previous report.
+    /// How often a peer was refused since the previous report.
     TurnedAway {
         from: String,
         why: String,
         times: u64,
     },
-    /// Whether the log has room for decisions. It has, until it is said.
+    /// Whether the log has disk space for decisions. Until this is reported, it has.
     Disk {
         is_full: bool,
     },
-    /// Every coordinator of the cluster reads entries of this minor version of the protocol.
+    /// Every coordinator reads entries of this minor version of the protocol.
     MinVersion {
         minor: u16,
     },
-    /// All coordinators that were removed, and not added again since, by the log's membership.
+    /// All coordinators that were removed and not added again, by the log's membership.
     Removed {
         coordinators: BTreeSet<String>,
     },
@@ -97,13 +97,13 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// To be made durable and then applied. No effect after it is handed out before that.
+    /// A command to be made durable and then applied. Later effects wait for that.
     Append(Command),
     Send {
         node: NodeId,
         instruction: Instruction,
     },
-    /// To the driver of this optical switch.
+    /// An instruction to the driver of this optical switch.
     Switch {
         optical: OpticalId,
         switchover: Switchover,
@@ -112,31 +112,32 @@ pub enum Effect {
         id: u64,
         response: Response,
     },
-    /// Whether the joining peer is admitted, as which member, or why not.
+    /// Whether the joining peer is admitted, and as which member, or why not.
     Answer {
         id: u64,
         pass: Result<Pass, NoEntry>,
     },
 }
 
-/// What no answer to a person tells, for the audit log: it is agreed on.
+/// Facts for the audit log that no reply to an operator contains. The log entry is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditRecord {
-    /// Approved by the policy, or together with what a person asked for.
+    /// A plan was approved by the policy, or together with another request.
     CarriedOut {
         generation: Generation,
         by: Author,
-        /// Of the plan as it was when it was approved.
+        /// The seal of the plan as it was approved.
         seal: String,
     },
-    /// The leader takes it back by itself.
+    /// The leader rolled the plan back by itself.
     RolledBack {
         generation: Generation,
         reasons: Vec<String>,
     },
 }
 
-/// So much shares an entry at most: answers tell all that a node holds, and other coordinators get an entry in one message.
+/// At most this many changes share an entry: each ack has all that a node holds, and other coordinators get an entry
+/// in one message.
 const MAX_CHANGE_PARTS: usize = 64;
 const MAX_CHANGE_BYTES: usize = 4 << 20;
 
@@ -144,20 +145,20 @@ const MAX_CHANGE_BYTES: usize = 4 << 20;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outbox {
     effects: VecDeque<Queued>,
-    /// An append was handed out, and not applied yet.
+    /// A command was handed out and is not applied yet.
     appending: bool,
-    /// Plans that are approved by what waits: as they are decided, and then with their seals.
+    /// Plans that waiting commands approve: as decided, and later with their seals.
     unsealed: Vec<(Plan, Author)>,
     approvals: Vec<(Generation, AuditRecord)>,
     records: VecDeque<AuditRecord>,
-    /// By the request that approves it: the seal of the plan, as it was then.
+    /// The seals of approved plans, by the request that approves them.
     seals: BTreeMap<u64, String>,
 }
 
 #[derive(Debug, Clone)]
 struct Queued {
     effect: Effect,
-    /// Of a change, as it stands in the log. No other effect has any.
+    /// The size of the change in the log; other effects have none.
     encoded_bytes: usize,
 }
 
@@ -171,7 +172,7 @@ impl Outbox {
         });
     }
 
-    /// In one entry with others like it that wait to be handed out.
+    /// Adds the change to a waiting entry of changes like it, if there is one.
     pub(crate) fn join(&mut self, at: Moment, change: Change) {
         let more_bytes = change.encoded_bytes();
         match self.latest_beside(&change, more_bytes) {
@@ -183,7 +184,7 @@ impl Outbox {
         }
     }
 
-    /// The latest entry of others like it, if that has room.
+    /// The latest waiting entry of changes like this one, if it has room.
     fn latest_beside(
         &mut self,
         change: &Change,
@@ -209,7 +210,7 @@ impl Outbox {
         });
     }
 
-    /// Whether more may [`join`](Self::join) what was decided.
+    /// Whether more changes may [`join`](Self::join) a waiting entry.
     pub(crate) fn is_shared(&self) -> bool {
         let mut effects = self.effects.iter().map(|queued| &queued.effect);
         effects.any(|effect| matches!(effect, Effect::Append(it) if it.change.is_of_members()))
@@ -264,7 +265,7 @@ impl Outbox {
         self.push(Effect::Answer { id, pass });
     }
 
-    /// Whether all that was decided has been applied: nothing is decided before that.
+    /// Whether all decisions are applied. Until then, no new one is made.
     pub(crate) fn is_settled(&self) -> bool {
         let append = |queued: &Queued| matches!(queued.effect, Effect::Append(_));
         !self.appending && !self.effects.iter().any(append)
@@ -274,7 +275,7 @@ impl Outbox {
         self.appending = false;
     }
 
-    /// Approved without a person who waits for that answer.
+    /// Records an approval that no operator waits for.
     pub(crate) fn note_approval(&mut self, plan: &Plan, by: Author) {
         self.unsealed.push((plan.clone(), by));
     }
@@ -283,7 +284,7 @@ impl Outbox {
         self.unsealed.pop()
     }
 
-    /// Recorded once the approval is applied.
+    /// The audit record of an approval, once it is applied.
     pub(crate) fn carried_out(&mut self, generation: Generation, by: Author, seal: String) {
         let record = AuditRecord::CarriedOut {
             generation,
@@ -323,7 +324,7 @@ impl Outbox {
     }
 }
 
-/// A request without a reply yet.
+/// A request that has no reply yet.
 #[derive(Debug, Clone)]
 pub(crate) struct OperatorRequest {
     pub(crate) id: u64,
@@ -348,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    /// Of the node with this index, in a few bytes more than these.
+    /// An ack of the node with this index, slightly larger than `bytes`.
     fn acked(index: usize, bytes: usize) -> Change {
         let address = Ipv4Addr::new(10, 0, 0, 1);
         let end = SocketAddrV4::new(address, 4791);
@@ -370,7 +371,7 @@ mod tests {
         Change::Acked { node, ack }
     }
 
-    /// How many changes each entry holds. Each is applied before the next is handed out.
+    /// The number of changes in each entry. Each entry is applied before the next is handed out.
     fn shares(mut outbox: Outbox) -> Vec<usize> {
         let mut shares = Vec::new();
         while let Some(effect) = outbox.poll() {
@@ -390,7 +391,7 @@ mod tests {
         outbox
     }
 
-    /// Of a thousand agents that answer at once, none waits for a thousand entries.
+    /// A thousand simultaneous acks need far fewer than a thousand entries.
     #[test]
     fn waiting_acks_share_log_entry() {
         let mut outbox = waiting([acked(0, 0)]);
@@ -408,7 +409,7 @@ mod tests {
         assert_eq!(shares(waiting(acks)), [MAX_CHANGE_PARTS, 1]);
     }
 
-    /// Other coordinators get an entry in one message, which has a bound of its own.
+    /// Other coordinators get an entry in one message, whose size is limited.
     #[test]
     fn entries_of_acks_are_short() {
         let acks = (0..7).map(|index| acked(index, MAX_CHANGE_BYTES / 4));

@@ -17,21 +17,21 @@ use crate::log::state::State;
 pub struct Maintenance {
     pub place: Device,
     pub stage: MaintenanceStage,
-    /// Who has brought it to this stage, and when.
+    /// Who changed to this stage, and when.
     pub by: Author,
     pub since: Moment,
-    /// Links of it that were drained before: they stay so afterwards.
+    /// Links of the device that were drained before and stay drained afterwards.
     pub kept: BTreeSet<LinkId>,
 }
 
 impl Maintenance {
-    /// Whether nothing should pass its links.
+    /// Whether its links are to carry nothing.
     pub(crate) fn is_closed(&self) -> bool {
         self.stage != MaintenanceStage::Returning
     }
 }
 
-/// All links that should carry nothing for it.
+/// All links that are to carry nothing because of maintenance.
 pub(crate) fn closed(fabric: &Fabric, state: &State) -> BTreeSet<LinkId> {
     let closed = state.maintenance().iter().filter(|it| it.is_closed());
     closed.flat_map(|it| it.place.links(fabric)).collect()

@@ -1,4 +1,4 @@
-//! Whole milliseconds, as answers give durations.
+//! Durations in whole milliseconds, as replies give them.
 
 use std::time::Duration;
 

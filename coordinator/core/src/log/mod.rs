@@ -1,5 +1,5 @@
-//! The replicated log: commands, the state that they lead to, effects, and the settings that all rooms share. Uses no
-//! other room.
+//! The replicated log: commands, the state that they lead to, effects, and the settings that all rooms share. This
+//! room depends on no other one.
 
 pub(crate) mod change_window;
 pub(crate) mod codec;

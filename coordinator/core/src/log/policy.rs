@@ -14,10 +14,10 @@ use crate::log::rate_summary::scaled;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Who decides that a plan is carried out. Default manual.
+    /// Who approves plans: an operator or the coordinator. Default manual.
     pub mode: Mode,
-    /// What the planner goes by. Its `least_gain` is also the gain that must be measured, and
-    /// readings older than its `most_age` count for nothing here either.
+    /// The planner's settings. Its `least_gain` is also the gain that must be measured, and its `most_age` also limits
+    /// the age of readings here.
     pub planner: reweave_repair::Policy,
     /// A rate is taken from this many readings, before a change and after. Default 5: one odd
     /// reading moves the mean of five by a fifth of its error.
@@ -28,55 +28,55 @@ pub struct Policy {
     /// While circuits move, and when a failing link is drained unasked, every node keeps this share of
     /// its capacity. Default 0.5.
     pub capacity_floor: f64,
-    /// A plan that touches more than this share of all flows of jobs is approved only by who insists on it.
-    /// Default 1: none does.
+    /// A plan that touches more than this share of all flows of jobs is approved only if it is forced. Default 1: no
+    /// limit.
     pub most_touched: f64,
-    /// Whether the fabric drops nothing and makes senders wait instead, as RoCE is often run. Then no plan is
-    /// carried out by which full buffers may wait for each other in a circle. Default false.
+    /// Whether the fabric is lossless and pauses senders instead, as for RoCE. If so, no plan is applied that could
+    /// let full buffers wait for each other in a cycle. Default false.
     pub lossless: bool,
-    /// In automatic mode, a link between switches that was found to fail, surely and without a break, for this long is
-    /// drained. Default 30 s: losses of a burst are over by then.
+    /// In automatic mode, a link between switches that fails certainly and continuously for this long is drained.
+    /// Default 30 s: longer than a burst of losses.
     pub drain_failing_after: Duration,
-    /// Light that came to new circuits must be seen for this long, without a break, before packets come back to them.
-    /// Default 500 ms: links that come and go are reported at once, each time.
+    /// New circuits must have light for this long without a break before packets return to them. Default 500 ms:
+    /// agents report every link change at once.
     pub light_lasts: Duration,
     /// Readings this soon after a change are not judged. Default 300 ms: a TCP flow needs some
     /// round trips to find its new rate, and a reading covers the time before it.
     pub settle: Duration,
-    /// Readings to judge by must have come by then. Default 10 s: five at one a second, twice.
+    /// Readings for the verdict must arrive within this time. Default 10 s: five at one a second, twice.
     pub verify_within: Duration,
-    /// Iterations of jobs to judge by must have been heard by then; else rates alone decide. Default 20 s: a
-    /// beat is heard after some seven iterations.
+    /// Iterations for the verdict must be measured within this time; otherwise rates alone decide. Default 20 s: a
+    /// period is detected after some seven iterations.
     pub iterate_within: Duration,
-    /// An instruction that was not answered is sent again after this. Default 2 s.
+    /// An unanswered instruction is sent again after this time. Default 2 s.
     pub answer_within: Duration,
     /// An instruction is sent this often before the plan is rolled back. Default 3.
     pub most_sends: u32,
-    /// A plan without an approval is withdrawn after this. Default 10 min: what was measured then says little of now.
+    /// A plan without an approval is withdrawn after this time. Default 10 min: its measurements are outdated then.
     pub offer_for: Duration,
-    /// An approved plan that cannot begin by then is refused. Default 10 s: agents need a few
-    /// seconds to come back to a coordinator that was started again.
+    /// An approved plan that cannot start within this time is refused. Default 10 s: agents need a few seconds to
+    /// reconnect to a restarted coordinator.
     pub begin_within: Duration,
-    /// Switches that refuse a rollback get it again after this. Default 30 s.
+    /// A refused rollback is sent again after this time. Default 30 s.
     pub retry_held_after: Duration,
     /// In automatic mode, the least time from the end of one change to the next plan; doubled for
     /// every failure in a row. Default 10 s.
     pub cool_down: Duration,
-    /// In automatic mode, the cluster is looked at this often. Default 500 ms.
+    /// In automatic mode, the interval between decisions. Default 500 ms.
     pub look_every: Duration,
-    /// The path of an elephant is traced again when it is older than this. Default 5 s.
+    /// The path of an elephant is traced again when its trace is older than this. Default 5 s.
     pub trace_every: Duration,
-    /// When changes may be made, by the time of day in UTC. Default none: at any time. What leads nowhere
-    /// is repaired at any time all the same, and so is what a person wants done now.
+    /// The periods in which changes may be made, by the time of day in UTC. Default none: at any time. Repairs of
+    /// black holes and requests of operators are always allowed.
     pub changes_only: Vec<Hours>,
-    /// Of the flows of probes that a host would have, were none left out, each sends one this often. Those that are
-    /// sent share what the others would. Default 400 ms: ten probes a second to each peer, where four ports are used.
+    /// The interval at which each probe flow of a host would send if none were left out. The chosen flows share the
+    /// probes of all. Default 400 ms: ten probes a second to each peer with four ports.
     pub probe_every: Duration,
-    /// The way between two hosts is measured by a train of packets this often, where their wires rest and the trains'
-    /// share of the links lasts. Default 1 min.
+    /// The interval between packet trains that measure the path between two hosts, while their links are idle and the
+    /// trains' share of the links allows it. Default 1 min.
     pub trains_every: Duration,
-    /// A registered job of which nothing was heard for this long is over: no order about it came, and its hosts have no
-    /// sessions with each other that ever sent much. Default 10 min.
+    /// A registered job is ended when it was silent for this long: no request named it, and its hosts have no sessions
+    /// with each other that ever sent much. Default 10 min.
     pub end_silent_jobs_after: Duration,
 }
 
@@ -112,12 +112,12 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// New circuits are given up where light has not come for good within twice as long.
+    /// New circuits are given up if they have no stable light within twice this time.
     pub const MAX_LIGHT_TIME: Duration = Duration::from_secs(5);
     const MIN_CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
     const MAX_COOL_DOWN: Duration = Duration::from_secs(3600);
 
-    /// The least gain of the slowest flow, as a share of what it had.
+    /// The least gain of the slowest flow, as a share of its rate before.
     pub(crate) fn margin(&self) -> f64 {
         self.planner.least_gain
     }
@@ -126,18 +126,18 @@ impl Policy {
         self.planner.most_age
     }
 
-    /// A path is accepted until it could have been traced again three times.
+    /// A path is valid for three trace intervals.
     pub(crate) fn trust_path_for(&self) -> Duration {
         self.trace_every.saturating_mul(3)
     }
 
-    /// No more than are kept, and at least one.
+    /// The number of readings, between one and the number that is kept.
     pub(crate) fn readings(&self) -> usize {
         self.readings.clamp(1, RecentReadings::MAX_RECENT)
     }
 
-    /// Nodes keep what they were instructed for this long before they are sent the confirmation. The slowest may take
-    /// all sends to answer, and again to confirm, and another coordinator has come to lead by then.
+    /// How long nodes keep an unconfirmed state. The slowest node may answer only the last send, and the last
+    /// confirmation, and a new leader may be elected in between.
     pub fn confirm_timeout(&self) -> Duration {
         let one = self.answer_within.saturating_mul(self.most_sends.max(1));
         one.saturating_mul(3).max(Self::MIN_CONFIRM_TIMEOUT)
@@ -147,18 +147,18 @@ impl Policy {
         report.slowest_after >= scaled(report.slowest_before, 1.0 + self.margin())
     }
 
-    /// How long until changes may be made again, where they may not be made now.
+    /// How long until the next change window opens; none while changes are allowed.
     pub(crate) fn opens_in(&self, now: Moment) -> Option<Duration> {
         opens_in(&self.changes_only, now).filter(|rest| !rest.is_zero())
     }
 
-    /// The hours for changes, for a person.
+    /// The change windows as text.
     pub(crate) fn hours(&self) -> String {
         let hours: Vec<_> = self.changes_only.iter().map(ToString::to_string).collect();
         hours.join(", ")
     }
 
-    /// The cool-down after this number of failures in a row.
+    /// The cool-down after this number of consecutive failures.
     pub(crate) fn cool_down_after(&self, failures: u32) -> Duration {
         let longer = self
             .cool_down

@@ -12,7 +12,7 @@ pub struct RateSummary {
 }
 
 impl RateSummary {
-    /// None of no readings.
+    /// None without readings.
     pub(crate) fn of(rates: &[Rate]) -> Option<Self> {
         let sum: u128 = rates.iter().map(|rate| u128::from(rate.bits_per_s())).sum();
         let mean = sum.checked_div(rates.len() as u128)?;
@@ -24,7 +24,7 @@ impl RateSummary {
     }
 }
 
-/// `rate` times `factor`; what no rate can be becomes the nearest that can.
+/// `rate` times `factor`, limited to valid rates.
 pub(crate) fn scaled(rate: Rate, factor: f64) -> Rate {
     Rate::from_bits_per_s((rate.bits_per_s() as f64 * factor) as u64)
 }

@@ -17,28 +17,28 @@ use crate::log::command::Author;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// So the checker of plans finds.
+    /// The checker found the plan unsound.
     Unsound(Unsound),
-    /// A later plan took its place.
+    /// A later plan replaced it.
     Superseded {
         by: Generation,
     },
-    /// Another plan on its way needs some of the same.
+    /// A running plan holds some of the resources it needs.
     Taken {
         by: Generation,
         what: Resource,
     },
-    /// The migration would have to instruct a node that the plan was not made for.
+    /// The migration would have to instruct a node that the plan does not claim.
     Beyond {
         node: NodeId,
     },
     /// It was not approved in time.
     NotApproved,
-    /// A person has given it up.
+    /// An operator aborted it.
     Aborted {
         by: Author,
     },
-    /// Its findings do not hold any longer.
+    /// Its findings no longer hold.
     NothingToMend,
     FlowEnded {
         flow: FlowKey,
@@ -56,23 +56,23 @@ pub enum Reason {
     NotConnected {
         node: NodeId,
     },
-    /// A switch did not do it.
+    /// A switch refused the instruction.
     Refused {
         node: NodeId,
         refusal: InstallRefusal,
     },
-    /// A switch did something else.
+    /// A switch reads back another state than instructed.
     HoldsOtherRules {
         node: NodeId,
     },
-    /// There is no order in which it could be done without cutting a host off, or leaving too
-    /// little.
-    NoCourse,
-    /// No report has the address by which a node is reached independent of its links.
+    /// Every order of steps would disconnect a host, or leave a node too little capacity.
+    #[serde(rename = "no_course")]
+    NoSafeOrder,
+    /// No report has the loopback address by which a node is reached independent of its links.
     NoAddress {
         node: NodeId,
     },
-    /// Packets went on passing what was to move.
+    /// Packets still passed a port whose circuits were to move.
     NotDrained {
         node: NodeId,
         interface: String,
@@ -81,12 +81,12 @@ pub enum Reason {
     NoDriver {
         optical: OpticalId,
     },
-    /// An optical switch did not move.
+    /// An optical switch did not make the circuits.
     NotSwitched {
         optical: OpticalId,
         why: NotSwitched,
     },
-    /// New circuits, and no light at this end.
+    /// This end of a new circuit has no light.
     NoLight {
         node: NodeId,
         interface: String,
@@ -95,12 +95,12 @@ pub enum Reason {
     Silent {
         node: NodeId,
     },
-    /// It would touch a link that the frozen job of this host uses.
+    /// The plan would touch a link that the frozen job of this host uses.
     Frozen {
         host: NodeId,
         link: LinkId,
     },
-    /// By the routes in force packets pass a link that should carry nothing.
+    /// By the routes in force, packets still use a link that should carry nothing.
     NotAround {
         link: LinkId,
     },
@@ -108,7 +108,7 @@ pub enum Reason {
     Unwatched {
         link: LinkId,
     },
-    /// By these routes ports have not been watched for long enough.
+    /// Ports have not been observed for long enough under the present routes.
     NotWatched,
     TooLittleGain {
         before: Rate,
@@ -126,15 +126,15 @@ pub enum Reason {
         before: TimeSpan,
         after: TimeSpan,
     },
-    /// It was there before the plan, and there are no readings of it afterwards.
+    /// A flow was there before the plan, and has no readings afterwards.
     Vanished {
         flow: FlowKey,
     },
-    /// A job is over, or has other ranks than the plan was made for.
+    /// The job is over, or its ranks differ from those that the plan was made for.
     OtherRanks {
         job: String,
     },
-    /// The log has no room for it.
+    /// The plan is too large for the log.
     TooLarge {
         entries: usize,
         most: usize,
@@ -166,7 +166,7 @@ fn taken(fabric: &Fabric, by: Generation, what: &Resource) -> String {
 }
 
 impl Reason {
-    /// The minor version of the protocol that it came with.
+    /// The minor version of the protocol that introduced it.
     pub(crate) fn since(&self) -> u16 {
         match self {
             Self::Unsound(fault) => fault.since(),
@@ -174,7 +174,7 @@ impl Reason {
         }
     }
 
-    /// For a person, with the names of nodes and links.
+    /// The reason as text, with the names of nodes and links.
     pub fn words(&self, fabric: &Fabric) -> String {
         let name = |node: &NodeId| fabric.name(*node);
         match self {
@@ -198,7 +198,7 @@ impl Reason {
             Self::HoldsOtherRules { node } => {
                 format!("{} holds other rules than instructed", name(node))
             }
-            Self::NoCourse => {
+            Self::NoSafeOrder => {
                 "no order of steps keeps every host connected with enough capacity".to_owned()
             }
             Self::NoAddress { node } => {

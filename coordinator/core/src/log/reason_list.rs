@@ -6,10 +6,10 @@ use reweave_common::fabric::Fabric;
 
 use crate::log::reason::Reason;
 
-/// Of one kind; a thousand agents may be away, and each is a reason.
+/// Reasons per kind that are listed. A thousand agents may be away, and each is a reason.
 const MAX_REASONS_PER_KIND: usize = 8;
 
-pub(crate) fn told<'r>(
+pub(crate) fn texts<'r>(
     reasons: impl IntoIterator<Item = &'r Reason>,
     fabric: &Fabric,
 ) -> Vec<String> {
@@ -26,13 +26,13 @@ pub(crate) fn told<'r>(
 }
 
 fn some_of(kind: &[&Reason], fabric: &Fabric) -> Vec<String> {
-    let told = kind
+    let reports = kind
         .iter()
         .take(MAX_REASONS_PER_KIND)
         .map(|it| it.words(fabric));
     let more = kind.len().saturating_sub(MAX_REASONS_PER_KIND);
     let more = (more > 0).then(|| more_of(kind[0], more));
-    told.chain(more).collect()
+    reports.chain(more).collect()
 }
 
 fn more_of(kind: &Reason, count: usize) -> String {
@@ -56,7 +56,7 @@ mod tests {
         let away = |node| Reason::NotConnected { node };
         let mut reasons: Vec<_> = fabric.endpoints().map(away).collect();
         reasons.insert(1, Reason::NothingToMend);
-        let words = told(&reasons, &fabric);
+        let words = texts(&reasons, &fabric);
         assert_eq!(words.len(), MAX_REASONS_PER_KIND + 2);
         assert_eq!(words[0], "the agent of h0 is not connected");
         assert_eq!(
@@ -69,7 +69,7 @@ mod tests {
         );
         assert_eq!(words[MAX_REASONS_PER_KIND + 1], reasons[1].words(&fabric));
         assert_eq!(
-            told(&reasons[..MAX_REASONS_PER_KIND], &fabric).len(),
+            texts(&reasons[..MAX_REASONS_PER_KIND], &fabric).len(),
             MAX_REASONS_PER_KIND
         );
     }

@@ -10,9 +10,10 @@ use crate::log::command::Author;
 /// A registered job, as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
-    /// In the order of its ranks.
+    /// The hosts in the order of the job's ranks.
     pub hosts: Vec<NodeId>,
-    /// The best, as it was answered first: a later question gets no other, or two ranks would have one number.
+    /// The order that was first returned. Later requests get the same one: with another order, two ranks could get one
+    /// number.
     pub order: Option<Vec<NodeId>>,
     pub by: Author,
     pub since: Moment,
@@ -24,7 +25,7 @@ pub struct Registered {
 #[serde(rename = "JobPhase")]
 pub struct Phase {
     pub name: String,
-    /// From each host to the next.
+    /// The announced rate from each host to the next one of the ring.
     pub ring: Option<Rate>,
     pub since: Moment,
 }

@@ -28,7 +28,7 @@ pub enum Decision {
 pub struct Judged {
     pub flow: FlowKey,
     pub before: Option<RateSummary>,
-    /// Least and most of what was predicted.
+    /// The lower and the upper bound of the prediction.
     pub predicted: Option<[Rate; 2]>,
     pub after: Option<RateSummary>,
     pub change: FlowChange,
@@ -39,7 +39,7 @@ pub struct Judged {
 pub struct JudgedIteration {
     pub job: String,
     pub before: TimeSpan,
-    /// Least and most of what was predicted.
+    /// The lower and the upper bound of the prediction.
     pub predicted: [TimeSpan; 2],
     /// None if no iteration period was detected in time.
     pub after: Option<TimeSpan>,

@@ -6,34 +6,34 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::observations::RecentReadings;
 use reweave_common::snapshot::FlowState;
-use reweave_repair::causes::{EvidencePath, Exchange, ExchangedPair, ToldCollective};
+use reweave_repair::causes::{EvidencePath, Exchange, ExchangedPair, ExplainedCollective};
 
 use crate::estimate::rank_reports::{RankTransfer, Ranks, ReportedPair, Work};
 use crate::model::evidence::{name, named, way};
 use crate::model::jobs::Job;
 use crate::model::world::{Measurements, World};
 
-/// Of a job of this name.
+/// The exchange of the job with this name.
 pub(crate) fn exchange(world: &World<'_>, job: &Job, called: String) -> Exchange {
     let known = world.known;
     let work = Ranks::of(known.ingest).slowest(&job.hosts);
     let sendings = work.iter().flat_map(|work| work.sendings.iter().copied());
     let sendings: Vec<RankTransfer> = sendings.collect();
     let flows = job.flows.iter().map(|flow| of_flow(known, flow, &sendings));
-    let told = job
-        .told
+    let reported_pairs = job
+        .reported_pairs
         .iter()
-        .flat_map(|pair| of_told(known, pair, &sendings));
+        .flat_map(|pair| of_reported(known, pair, &sendings));
     Exchange {
         job: called,
         beat: job.beat(known),
-        pairs: flows.chain(told).collect(),
+        pairs: flows.chain(reported_pairs).collect(),
         collective: work.map(collective),
     }
 }
 
-fn collective(work: Work) -> ToldCollective {
-    ToldCollective {
+fn collective(work: Work) -> ExplainedCollective {
+    ExplainedCollective {
         name: work.name,
         ms: work.took.map(|took| took.as_secs_f64() * 1e3),
     }
@@ -48,7 +48,7 @@ fn numbers(sending: &RankTransfer) -> [usize; 2] {
     sending.ranks.map(|rank| rank as usize)
 }
 
-/// With several ranks on a host, the rank of a flow is unknown.
+/// One pair per flow. With several ranks on a host, the rank of a flow is unknown.
 fn of_flow(known: Measurements<'_>, flow: &FlowState, sendings: &[RankTransfer]) -> ExchangedPair {
     let ranks = match &between(sendings, [flow.from, flow.to])[..] {
         [only] => Some(numbers(only)),
@@ -64,13 +64,13 @@ fn of_flow(known: Measurements<'_>, flow: &FlowState, sendings: &[RankTransfer])
     }
 }
 
-/// Rank by rank, where they tell of it.
-fn of_told(
+/// One pair per pair of ranks, if they report it.
+fn of_reported(
     known: Measurements<'_>,
-    told: &ReportedPair,
+    reported: &ReportedPair,
     sendings: &[RankTransfer],
 ) -> Vec<ExchangedPair> {
-    let hosts = [told.from, told.to];
+    let hosts = [reported.from, reported.to];
     let ways = ways(known, hosts);
     let pair = |ranks, rate| ExchangedPair {
         hosts: hosts.map(|host| name(known, host)),
@@ -82,13 +82,13 @@ fn of_told(
     };
     let sendings = between(sendings, hosts);
     if sendings.is_empty() {
-        return vec![pair(None, told.rate)];
+        return vec![pair(None, reported.rate)];
     }
     let pairs = sendings.iter();
     pairs.map(|it| pair(Some(numbers(it)), it.rate)).collect()
 }
 
-/// All that probes and answers take from one to the other.
+/// The probe paths between the two hosts.
 fn ways(known: Measurements<'_>, [from, to]: [NodeId; 2]) -> Vec<EvidencePath> {
     let probes = |host, peer| {
         let observed = known.ingest.observations().node(host).into_iter();
@@ -102,7 +102,7 @@ fn ways(known: Measurements<'_>, [from, to]: [NodeId; 2]) -> Vec<EvidencePath> {
     ways.into_iter().collect()
 }
 
-/// The part of the time that a flow sends, by the bytes of the readings that are kept of it.
+/// The share of the time that a flow sends, by the bytes of its recent readings.
 fn busy_share(known: Measurements<'_>, key: &FlowKey, flow: &FlowState) -> f64 {
     let carried = known.ingest.flow(key).and_then(RecentReadings::carried);
     let sending = flow.rate.bits_per_s().max(1) as f64;

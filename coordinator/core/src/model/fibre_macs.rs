@@ -1,5 +1,5 @@
-//! All interfaces at fibres must have one hardware address. Otherwise a sender that resolved an address before a
-//! circuit moved sends to no one afterwards.
+//! All fibre interfaces must have one hardware address. Otherwise a sender that resolved an address before a circuit
+//! moved would send to no one afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +9,22 @@ use reweave_common::ids::NodeId;
 
 use crate::model::world::World;
 
-/// Of those who bear the same.
+/// At most this many fibres with one address are named.
 const MAX_NAMED_FIBRES: usize = 2;
 
-/// As far as its node says.
+/// The hardware address, if the node reports it.
 fn mac(world: &World<'_>, fibre: &Fibre) -> Option<Mac> {
     let observed = world.known.ingest.observations().node(fibre.node)?;
     Some(observed.host.hardware.get(&fibre.interface)?.value)
 }
 
-/// All that the fibres of a node bear.
+/// The addresses of all fibres of a node.
 pub(crate) fn borne(world: &World<'_>, node: NodeId) -> BTreeSet<Mac> {
     let fibres = world.fabric().fibres().filter(|it| it.node == node);
     fibres.filter_map(|fibre| mac(world, fibre)).collect()
 }
 
-/// Why the circuits of these switches cannot be moved, if that is why.
+/// Why the circuits of these switches cannot be moved because of hardware addresses, if so.
 pub(crate) fn unlike(world: &World<'_>, moved: &Circuits) -> Option<String> {
     let mut bearers: BTreeMap<Mac, Vec<&Fibre>> = BTreeMap::new();
     let fibres = world.fabric().fibres();
@@ -33,7 +33,7 @@ pub(crate) fn unlike(world: &World<'_>, moved: &Circuits) -> Option<String> {
             bearers.entry(mac).or_default().push(fibre);
         }
     }
-    let told = bearers.iter().map(|(mac, fibres)| {
+    let reports = bearers.iter().map(|(mac, fibres)| {
         let names = fibres.iter().take(MAX_NAMED_FIBRES).map(|fibre| {
             let node = world.fabric().name(fibre.node);
             format!("{} of {node}", fibre.interface)
@@ -44,12 +44,12 @@ pub(crate) fn unlike(world: &World<'_>, moved: &Circuits) -> Option<String> {
             more => format!("{mac} at {} and {more} more", names.join(", ")),
         }
     });
-    let told: Vec<_> = told.collect();
-    (told.len() > 1).then(|| {
-        let told = told.join("; ");
+    let reports: Vec<_> = reports.collect();
+    (reports.len() > 1).then(|| {
+        let reports = reports.join("; ");
         format!(
             "fibre interfaces have several hardware addresses, so packets are dropped after \
-             circuits move: {told}; `reweave-agent run --fibres` sets one address"
+             circuits move: {reports}; `reweave-agent run --fibres` sets one address"
         )
     })
 }

@@ -23,14 +23,14 @@ use crate::model::world::{Measurements, World};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Large flows as they were when they last sent.
+/// Large flows with their last rates.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct IdleFlows {
     looks: IntervalTimer,
     last: BTreeMap<FlowKey, FlowState>,
     /// When each was first seen to be large.
     since: BTreeMap<FlowKey, Moment>,
-    told: BTreeMap<String, AnnouncedLoad>,
+    announced: BTreeMap<String, AnnouncedLoad>,
 }
 
 /// The announced load of a job on each hop between switches.
@@ -44,7 +44,7 @@ struct AnnouncedLoad {
 /// Flows that send much now.
 pub(crate) struct LargeFlows {
     all: Vec<FlowKey>,
-    /// Those whose way and rate are known well enough to count with them later.
+    /// Flows whose path and rate are known well enough for a later prediction.
     measured: Vec<FlowState>,
 }
 
@@ -63,12 +63,12 @@ impl LargeFlows {
 }
 
 impl IdleFlows {
-    /// Whether large flows are due to be looked for, which they then are not for a [`SAMPLE_INTERVAL`].
+    /// Whether the search for large flows is due, at most once per [`SAMPLE_INTERVAL`].
     pub(crate) fn is_due(&mut self, now: Moment) -> bool {
         self.looks.is_due(now, SAMPLE_INTERVAL)
     }
 
-    /// Those that are large now; of the others, those that are still there are kept.
+    /// Takes the flows that are large now. Of the earlier ones, those that still exist are kept.
     pub(crate) fn handle_flows(&mut self, now: Moment, ingest: &Ingest, large: LargeFlows) {
         self.last.retain(|flow, _| ingest.flow(flow).is_some());
         let last = &self.last;
@@ -81,39 +81,40 @@ impl IdleFlows {
         self.last.extend(measured.map(|state| (state.flow, state)));
     }
 
-    /// The announced traffic of registered jobs, over the shortest paths.
+    /// Updates the announced traffic of registered jobs, over the shortest paths.
     pub(crate) fn handle_jobs(&mut self, fabric: &Fabric, jobs: &BTreeMap<String, Registered>) {
-        let mut before = mem::take(&mut self.told);
+        let mut before = mem::take(&mut self.announced);
         for (job, it) in jobs {
             let Some(ring) = it.phase.as_ref().and_then(|phase| phase.ring) else {
                 continue;
             };
             let same = before.remove(job);
-            let same = same.filter(|told| told.ring == ring && told.ranks == it.hosts);
-            let told = same.unwrap_or_else(|| AnnouncedLoad {
+            let same =
+                same.filter(|announced| announced.ring == ring && announced.ranks == it.hosts);
+            let announced = same.unwrap_or_else(|| AnnouncedLoad {
                 ranks: it.hosts.clone(),
                 ring,
                 loads: ring_load::loads(fabric, &it.hosts, ring),
             });
-            self.told.insert(job.clone(), told);
+            self.announced.insert(job.clone(), announced);
         }
     }
 
-    /// Those of which nothing is seen yet: what is seen is counted as it is.
-    pub(crate) fn told(&self, world: &World<'_>) -> Vec<JobFacts> {
+    /// Announced jobs without measured traffic; measured traffic is counted as it is.
+    pub(crate) fn announced_jobs(&self, world: &World<'_>) -> Vec<JobFacts> {
         let known = world.known;
         let flows = world.flows();
-        let is_to_come = |(_, told): &(&String, &AnnouncedLoad)| {
-            let hosts = told.ranks.iter().copied().collect();
+        let is_to_come = |(_, announced): &(&String, &AnnouncedLoad)| {
+            let hosts = announced.ranks.iter().copied().collect();
             let is_silent = |host: &NodeId| !sends_past_the_kernel(world, &flows, *host);
-            job_of(world, hosts).flows.is_empty() && told.ranks.iter().all(is_silent)
+            job_of(world, hosts).flows.is_empty() && announced.ranks.iter().all(is_silent)
         };
-        self.told
+        self.announced
             .iter()
             .filter(is_to_come)
-            .map(|(job, told)| JobFacts {
+            .map(|(job, announced)| JobFacts {
                 job: job.clone(),
-                will_send: told
+                will_send: announced
                     .loads
                     .iter()
                     .filter_map(|(hop, gbps)| demand(known, *hop, *gbps))
@@ -123,7 +124,7 @@ impl IdleFlows {
             .collect()
     }
 
-    /// All jobs whose flows send now, or have sent and rest, in the order of their first hosts.
+    /// All jobs whose flows send now, or have sent and are idle, in the order of their first hosts.
     pub(crate) fn all_jobs(&self, world: &World<'_>) -> Vec<Job> {
         let mut flows = self.last.clone();
         let now = world.flows().into_iter();
@@ -138,7 +139,8 @@ impl IdleFlows {
         since.min().copied()
     }
 
-    /// What jobs that rest will bring to links between switches where others send now. Alone on a link no other flow is
+    /// What idle jobs will send over links between switches that others use now. Links that no other flow uses are
+    /// left out.
     /// in their way.
     pub(crate) fn jobs(&self, world: &World<'_>) -> Vec<JobFacts> {
         let now = world.flows();
@@ -156,8 +158,8 @@ impl IdleFlows {
     }
 }
 
-/// Whether its ports send more than all of its flows that are seen, by a large one: that may be what the job announced
-/// to send, and counters of links on its way have it already.
+/// Whether the host's ports send much more than its known flows: that may be the announced traffic, which link
+/// counters already include.
 fn sends_past_the_kernel(world: &World<'_>, flows: &[FlowState], host: NodeId) -> bool {
     let own = flows.iter().filter(|state| state.from == host);
     let seen: Rate = own.map(|state| state.rate_range[1]).sum();
@@ -168,8 +170,8 @@ fn sends_past_the_kernel(world: &World<'_>, flows: &[FlowState], host: NodeId) -
     world.known.is_elephant(unseen)
 }
 
-/// By as many readings as a verdict takes: the last one of a flow that ends its turn covers rest as well, and
-/// alone says little.
+/// Whether there are as many readings as a verdict needs: the last reading before a pause includes idle time, and is
+/// not enough.
 fn is_measured(known: Measurements<'_>, state: &FlowState) -> bool {
     known.is_elephant(state.rate) && known.is_well_measured_lately(&state.flow)
 }

@@ -23,7 +23,7 @@ pub(crate) fn flow_imbalance(
     headline(known, &spread(known, world, in_force))
 }
 
-/// Without how it was before.
+/// The imbalance now, without its history.
 pub(crate) fn imbalances(
     known: Measurements<'_>,
     world: &World<'_>,
@@ -47,23 +47,23 @@ pub(crate) fn imbalances(
         groups: found.groups.iter().map(|it| group(known, it)).collect(),
         unknown_flows: world.not_seen().ways_of.len(),
         jobs: by_job(known, &jobs, &alone),
-        course: Vec::new(),
+        history: Vec::new(),
     }
 }
 
 fn by_job(known: Measurements<'_>, jobs: &[Job], alone: &[Spread]) -> Vec<JobImbalance> {
-    let told = jobs.iter().zip(alone).filter_map(|(job, spread)| {
+    let reports = jobs.iter().zip(alone).filter_map(|(job, spread)| {
         Some(JobImbalance {
             job: job.name(known),
             flows: job.flows.len(),
             all: headline(known, spread)?,
         })
     });
-    let mut told: Vec<_> = told.collect();
+    let mut reports: Vec<_> = reports.collect();
     let above = |it: &JobImbalance| above_floor(&it.all.worst);
-    told.sort_by(|one, other| above(other).total_cmp(&above(one)));
-    told.truncate(MAX_JOBS);
-    told
+    reports.sort_by(|one, other| above(other).total_cmp(&above(one)));
+    reports.truncate(MAX_JOBS);
+    reports
 }
 
 fn above_floor(imbalance: &Imbalance) -> f64 {
@@ -105,7 +105,7 @@ fn group(known: Measurements<'_>, found: &GroupSpread) -> GroupImbalance {
     }
 }
 
-/// The links in the direction of the flows: away from who chose, or to who was chosen.
+/// The links in the direction of the flows: away from the choosing switch, or towards it.
 fn over(known: Measurements<'_>, found: &GroupSpread) -> Vec<Hop> {
     let at = found.group.at;
     let over: Vec<_> = found

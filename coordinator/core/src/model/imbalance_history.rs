@@ -1,4 +1,4 @@
-//! Recent flow imbalance, as the leader records it from time to time.
+//! Recent flow imbalance, as the leader samples it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::log::state::InForce;
 use crate::model::imbalance::imbalances;
 use crate::model::world::DecisionWorld;
 
-/// All flows are gone through each time.
+/// Each sample reads all flows.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
-/// An hour of them.
+/// One hour of samples.
 const MAX_SAMPLES: usize = 720;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ImbalanceHistory {
     pace: IntervalTimer,
     notes: VecDeque<Note>,
-    /// The last value, for the history.
+    /// The last sample, until the history has taken it.
     fresh: Option<(Moment, Imbalances)>,
 }
 
@@ -55,18 +55,18 @@ impl ImbalanceHistory {
         });
     }
 
-    /// What was seen since this was last asked, once.
+    /// The sample since the last call, once.
     pub(crate) fn poll_fresh(&mut self) -> Option<(Moment, Imbalances)> {
         self.fresh.take()
     }
 
-    /// The oldest first.
-    pub(crate) fn course(&self, now: Moment) -> Vec<NotedImbalance> {
-        let told = self.notes.iter().map(|note| NotedImbalance {
+    /// The samples, oldest first.
+    pub(crate) fn history(&self, now: Moment) -> Vec<NotedImbalance> {
+        let reports = self.notes.iter().map(|note| NotedImbalance {
             age_ms: u64::try_from(now.since(note.at).as_millis()).unwrap_or(u64::MAX),
             mean_fim_percent: note.mean_fim_percent,
             worst: note.worst,
         });
-        told.collect()
+        reports.collect()
     }
 }

@@ -19,9 +19,9 @@ use crate::estimate::rank_reports::{Ranks, ReportedPair};
 use crate::log::state::InForce;
 use crate::model::world::{Measurements, World};
 
-/// An iteration period of less than this part of an iteration is none of it.
+/// A shorter period than this part of an iteration is not an iteration period.
 const MAX_BEATS_PER_ITERATION: f64 = 64.0;
-/// What flows carry is read over some iterations, and not over the same as an iteration period.
+/// The rates of flows and their periods are measured over different iterations.
 const MAX_RATE_RATIO: f64 = 1.75;
 
 /// The hosts of a job and their traffic; none for traffic without a job.
@@ -29,21 +29,21 @@ const MAX_RATE_RATIO: f64 = 1.75;
 pub(crate) struct Job {
     pub(crate) hosts: BTreeSet<NodeId>,
     pub(crate) flows: Vec<FlowState>,
-    /// What they send each other past the kernel, as they tell themselves.
-    pub(crate) told: Vec<ReportedPair>,
+    /// Their kernel-bypass traffic, as ranks report it.
+    pub(crate) reported_pairs: Vec<ReportedPair>,
 }
 
-/// All jobs there are now, in the order of their first hosts.
+/// All present jobs, in the order of their first hosts.
 pub(crate) fn jobs(world: &World<'_>) -> Vec<Job> {
     together(world, elephants(world))
 }
 
-/// Whose hosts these flows join.
+/// The groups of hosts that these flows join.
 pub(crate) fn together(world: &World<'_>, flows: Vec<FlowState>) -> Vec<Job> {
     let mut together = Together::new(world.known.fabric.nodes().len());
-    let told = past_the_kernel(world, &flows);
+    let reported_pairs = past_the_kernel(world, &flows);
     let of_flows = flows.iter().map(|flow| (flow.from, flow.to));
-    for (from, to) in of_flows.chain(told.iter().map(|pair| (pair.from, pair.to))) {
+    for (from, to) in of_flows.chain(reported_pairs.iter().map(|pair| (pair.from, pair.to))) {
         together.join(from.index(), to.index());
     }
     let mut jobs: BTreeMap<usize, Job> = BTreeMap::new();
@@ -52,30 +52,34 @@ pub(crate) fn together(world: &World<'_>, flows: Vec<FlowState>) -> Vec<Job> {
         job.hosts.extend([flow.from, flow.to]);
         job.flows.push(flow);
     }
-    for pair in told {
+    for pair in reported_pairs {
         let job = jobs.entry(together.first(pair.from.index())).or_default();
         job.hosts.extend([pair.from, pair.to]);
-        job.told.push(pair);
+        job.reported_pairs.push(pair);
     }
     jobs.into_values().collect()
 }
 
-/// What jobs tell that no flow shows.
+/// Reported traffic that no kernel flow shows.
 fn past_the_kernel(world: &World<'_>, flows: &[FlowState]) -> Vec<ReportedPair> {
     let seen: BTreeSet<_> = flows.iter().map(|flow| (flow.from, flow.to)).collect();
-    let mut told = Ranks::of(world.known.ingest).pairs();
-    told.retain(|pair| world.known.is_elephant(pair.rate));
-    told.retain(|pair| !seen.contains(&(pair.from, pair.to)));
-    told
+    let mut reported_pairs = Ranks::of(world.known.ingest).pairs();
+    reported_pairs.retain(|pair| world.known.is_elephant(pair.rate));
+    reported_pairs.retain(|pair| !seen.contains(&(pair.from, pair.to)));
+    reported_pairs
 }
 
-/// Traffic among these hosts alone.
+/// The job of exactly these hosts, with the traffic among them.
 pub(crate) fn job_of(world: &World<'_>, hosts: BTreeSet<NodeId>) -> Job {
     let is_inside = |flow: &FlowState| hosts.contains(&flow.from) && hosts.contains(&flow.to);
     let flows: Vec<_> = elephants(world).into_iter().filter(is_inside).collect();
-    let mut told = past_the_kernel(world, &flows);
-    told.retain(|pair| hosts.contains(&pair.from) && hosts.contains(&pair.to));
-    Job { hosts, flows, told }
+    let mut reported_pairs = past_the_kernel(world, &flows);
+    reported_pairs.retain(|pair| hosts.contains(&pair.from) && hosts.contains(&pair.to));
+    Job {
+        hosts,
+        flows,
+        reported_pairs,
+    }
 }
 
 fn elephants(world: &World<'_>) -> Vec<FlowState> {
@@ -84,7 +88,7 @@ fn elephants(world: &World<'_>) -> Vec<FlowState> {
     flows
 }
 
-/// What the planner goes by, where it counts how jobs rest.
+/// The planner's snapshot, with idle jobs.
 pub(crate) fn snapshot(world: &World<'_>, in_force: &InForce) -> Snapshot {
     Snapshot {
         beating: beating(world),
@@ -92,7 +96,7 @@ pub(crate) fn snapshot(world: &World<'_>, in_force: &InForce) -> Snapshot {
     }
 }
 
-/// Those whose traffic has an iteration period.
+/// Jobs whose traffic has an iteration period.
 fn beating(world: &World<'_>) -> Vec<PeriodicJob> {
     let mut hosts = world.fabric().endpoints();
     if !hosts.any(|host| beat(world.known, host).is_some()) {
@@ -134,7 +138,7 @@ impl Job {
         }
     }
 
-    /// By each of its hosts that has an iteration period, in this long.
+    /// The bytes of each of its hosts that has an iteration period, in this time.
     fn exchanged(&self, known: Measurements<'_>, period: TimeSpan) -> BTreeMap<NodeId, Bytes> {
         let heard = self.hosts.iter();
         let heard = heard.filter_map(|&host| Some((host, beat(known, host)?.value)));
@@ -145,7 +149,7 @@ impl Job {
             .collect()
     }
 
-    /// What a diagnosis goes by.
+    /// The job's facts for a diagnosis.
     pub(crate) fn facts(&self, world: &World<'_>, ranks: &Ranks<'_>) -> JobFacts {
         let fabric = world.fabric();
         let hosts = self.hosts.iter();
@@ -166,7 +170,7 @@ impl Job {
         }
     }
 
-    /// The iteration period of its traffic that is surest.
+    /// The most certain iteration period of its traffic.
     pub(crate) fn beat(&self, known: Measurements<'_>) -> Option<IterationPeriod> {
         let beats = self.hosts.iter().filter_map(|&host| beat(known, host));
         let beats = beats.map(|heard| heard.value);
@@ -174,8 +178,8 @@ impl Job {
         Some(self.whole(known, surest))
     }
 
-    /// In an iteration ranks do each kind of collective once or more: a beat in which they did none of them so often
-    /// is of its parts, as of the steps of a ring.
+    /// Ranks run each kind of collective at least once per iteration: a period in which they ran none of them that
+    /// often belongs to a part, such as a step of a ring.
     fn whole(&self, known: Measurements<'_>, beat: IterationPeriod) -> IterationPeriod {
         let often = Ranks::of(known.ingest).most_often_per_s(&self.hosts);
         let in_beat = often.map_or(1.0, |often| often * beat.period.as_secs_f64());
@@ -199,8 +203,7 @@ impl Job {
         Some((beat.gap.as_secs_f64() / period).min(1.0))
     }
 
-    /// By host: how long it computes and how long it communicates in an iteration, or in a second where there
-    /// is no beat.
+    /// By host, the computing and communicating time of an iteration, or of a second if no period is known.
     fn halves(&self, known: Measurements<'_>, ranks: &Ranks<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
         let shares = ranks.collective_shares(&self.hosts)?;
         let period = self
@@ -211,11 +214,11 @@ impl Job {
         Some(shares.into_iter().map(halves).unzip())
     }
 
-    /// The places of its hosts in the order of a ring, where each sends to one other and all are on it.
+    /// The positions of its hosts in a ring, if each sends to one other and all are in it.
     fn ring(&self) -> Option<Vec<usize>> {
         let mut next = BTreeMap::new();
         let flows = self.flows.iter().map(|flow| (flow.from, flow.to));
-        for (from, to) in flows.chain(self.told.iter().map(|pair| (pair.from, pair.to))) {
+        for (from, to) in flows.chain(self.reported_pairs.iter().map(|pair| (pair.from, pair.to))) {
             let known = next.insert(from, to);
             known.is_none_or(|before| before == to).then_some(())?;
         }
@@ -242,8 +245,8 @@ pub(crate) fn beat(known: Measurements<'_>, host: NodeId) -> Option<TimedReading
     }
 }
 
-/// An older agent tells of a host that forwards for others what its wires carry: their beats, and bytes of which
-/// other amounts pass once packets go other ways. That is more than its flows send.
+/// An older agent of a forwarding host reports the periods and bytes of all packets on its wires, including others'.
+/// These are more bytes than its flows send.
 fn is_its_own(known: Measurements<'_>, host: NodeId, beat: IterationPeriod) -> bool {
     if !known.fabric.node(host).role.forwards() {
         return true;
@@ -251,6 +254,6 @@ fn is_its_own(known: Measurements<'_>, host: NodeId, beat: IterationPeriod) -> b
     let observed = known.ingest.observations().node(host).into_iter();
     let carried = observed.flat_map(|it| it.flows.values().filter_map(RecentReadings::carried));
     let carried: Rate = carried.sum();
-    let told = Rate::mean(beat.sent, *beat.period).bits_per_s();
-    told as f64 <= MAX_RATE_RATIO * carried.bits_per_s() as f64
+    let reported = Rate::mean(beat.sent, *beat.period).bits_per_s();
+    reported as f64 <= MAX_RATE_RATIO * carried.bits_per_s() as f64
 }

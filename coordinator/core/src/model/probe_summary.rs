@@ -15,7 +15,7 @@ use crate::ingest::round_robin::{Batch, RoundRobin};
 use crate::ingest::telemetry::probed;
 use crate::model::world::Measurements;
 
-/// Of the pairs of one host no more are listed apart from its others.
+/// At most this many pairs of a host are listed separately.
 const MAX_RANKED_PAIRS: usize = 256;
 
 #[derive(Debug, Clone, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct ProbeSummary {
     hosts: BTreeMap<NodeId, Standing>,
     turns: RoundRobin,
     looks: IntervalTimer,
-    /// The last look did not cover all hosts.
+    /// The last round did not cover all hosts.
     is_behind: bool,
 }
 
@@ -32,19 +32,18 @@ pub(crate) struct ProbeSummary {
 struct Standing {
     pairs: usize,
     all: ProbeTally,
-    /// The worst first.
+    /// The worst pairs first.
     ranks: Vec<Rank>,
 }
 
-/// How bad the way is from one host to another; the worst is the greatest.
+/// The quality of the path from one host to another; the worst is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     badness: Badness,
     pair: Reverse<(NodeId, NodeId)>,
 }
 
-/// The loss that there is for sure, in parts of a thousand million, and then the time that one in a
-/// hundred takes.
+/// The certain loss in parts per billion, and then the 99th percentile of latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Badness(u32, Duration);
 
@@ -55,14 +54,14 @@ impl ProbeSummary {
         Self { turns, ..all }
     }
 
-    /// In a large cluster hosts have their turns even without a request.
+    /// In a large cluster, hosts are summarized in turn, even without a request.
     pub(crate) fn handle_time(&mut self, known: Measurements<'_>) {
         if self.is_behind && self.looks.is_due(known.now, known.policy.look_every) {
             self.look(known);
         }
     }
 
-    /// Looks at those whose turn it is.
+    /// Summarizes the hosts whose turn it is.
     pub(crate) fn look(&mut self, known: Measurements<'_>) {
         let observations = known.ingest.observations();
         let from = self.turns.next().start;
@@ -74,7 +73,7 @@ impl ProbeSummary {
         }
     }
 
-    /// How many pairs of hosts there are.
+    /// The number of pairs of hosts.
     pub(crate) fn pairs(&self) -> usize {
         self.hosts.values().map(|host| host.pairs).sum()
     }
@@ -85,7 +84,7 @@ impl ProbeSummary {
         all
     }
 
-    /// From and to whom it is worst, the worst first.
+    /// The worst pairs, the worst first.
     pub(crate) fn worst(&self, most: usize) -> Vec<(NodeId, NodeId)> {
         let hosts = self.hosts.values();
         let mut heads: BinaryHeap<_> = hosts.filter_map(|host| host.ranks.split_first()).collect();
@@ -128,7 +127,7 @@ impl Badness {
     }
 }
 
-/// What one host says of the ways to others: all paths to each together.
+/// A host's probes to each other host, all paths together.
 pub(crate) fn pairs_of(
     known: Measurements<'_>,
     observed: &NodeObservations,

@@ -15,7 +15,7 @@ use crate::log::state::State;
 use crate::model::world::World;
 use crate::plan::plan_check::with_network;
 
-/// The most affected first; unaffected jobs are not listed.
+/// The affected jobs, the most affected first.
 pub(crate) fn touched(
     world: &World<'_>,
     state: &State,
@@ -28,11 +28,11 @@ pub(crate) fn touched(
     jobs.retain(|(_, flows)| count(flows) > 0);
     jobs.sort_by_key(|(_, flows)| Reverse(count(flows)));
     jobs.into_iter()
-        .map(|(job, flows)| told(job, &flows))
+        .map(|(job, flows)| touched_job(job, &flows))
         .collect()
 }
 
-fn told(job: String, flows: &[Touched]) -> TouchedJob {
+fn touched_job(job: String, flows: &[Touched]) -> TouchedJob {
     let is_moved = |(touch, _): &&Touched| *touch == Some(Touch::Moved);
     TouchedJob {
         job,
@@ -42,7 +42,7 @@ fn told(job: String, flows: &[Touched]) -> TouchedJob {
     }
 }
 
-/// Why only who insists may approve it.
+/// Why the plan must be forced to be approved.
 pub(crate) fn too_wide(
     world: &World<'_>,
     state: &State,
@@ -67,7 +67,7 @@ fn percent(share: f64) -> u64 {
     (100.0 * share).round() as u64
 }
 
-/// Of each flow how it is touched, and whether it may get less.
+/// By flow, how it is touched, and whether it may become slower.
 type Touched = (Option<Touch>, bool);
 
 fn by_job(
@@ -77,15 +77,15 @@ fn by_job(
     claims: &ResourceSet,
 ) -> Vec<(String, Vec<Touched>)> {
     let tolerance = world.known.policy.tolerance;
-    let foretold = plan.predictions.iter();
-    let foretold: BTreeMap<_, _> = foretold
+    let predicted = plan.predictions.iter();
+    let predicted: BTreeMap<_, _> = predicted
         .map(|it| (it.flow, it.low < scaled(it.before, 1.0 - tolerance)))
         .collect();
     with_network(world, state, plan, |network| {
         let touches = Touches::of(network, plan, claims);
         let one = |flow: &FlowState| {
             let touch = touches.touch(&sent(flow));
-            let may_slow = foretold.get(&flow.flow).copied();
+            let may_slow = predicted.get(&flow.flow).copied();
             (touch, may_slow.unwrap_or(touch == Some(Touch::Slowed)))
         };
         let jobs = world.known.resting.all_jobs(world).into_iter();

@@ -11,21 +11,20 @@ use reweave_common::snapshot::Hop;
 use crate::model::evidence::speed;
 use crate::model::world::World;
 
-/// The best of equal ways has this weight before weights are shortened: kernels and switches hold whole
-/// and small ones.
+/// The largest weight before weights are reduced: kernels and switches hold small whole numbers.
 const MAX_PATH_WEIGHT: f64 = 16.0;
 
 /// The capacity of links, and the capacity from each node on towards the switches of hosts.
 pub(crate) struct CapacityWeights<'f> {
     fabric: &'f Fabric,
     gbps: BTreeMap<LinkId, f64>,
-    /// By door: the node that a host is attached to.
+    /// By destination switch, the capacity of each node towards it.
     rooms: BTreeMap<NodeId, BTreeMap<NodeId, f64>>,
 }
 
 impl<'f> CapacityWeights<'f> {
-    /// A link of which an end reports less than it should carry, such as a bundle without one of its
-    /// cables, is worth what it reports.
+    /// The capacities now. A link end that reports less than its rate, such as a bundle without one cable, counts with
+    /// what it reports.
     pub(crate) fn new(world: &'f World<'_>, routes: &Routes) -> Self {
         let fabric = world.fabric();
         let gbps = fabric.links().map(|(link, between)| {
@@ -33,8 +32,8 @@ impl<'f> CapacityWeights<'f> {
                 from: port.node,
                 link,
             });
-            let told = ends.into_iter().filter_map(|end| speed(world, end));
-            let gbps = told
+            let reports = ends.into_iter().filter_map(|end| speed(world, end));
+            let gbps = reports
                 .map(reweave_common::units::Rate::gbps)
                 .fold(between.rate.gbps(), f64::min);
             (link, gbps)
@@ -53,8 +52,8 @@ impl<'f> CapacityWeights<'f> {
         worths
     }
 
-    /// Where a host hangs at one switch, that; behind it everything has room, as hosts' own links are
-    /// what all ways end with.
+    /// The switch of a host with a single switch, otherwise the host itself. All paths end with the host's own links,
+    /// so capacity behind the switch does not matter.
     fn door(&self, to: NodeId) -> NodeId {
         match self.fabric.links_of(to) {
             [only] => self.fabric.link(*only).far(to).node,
@@ -62,7 +61,7 @@ impl<'f> CapacityWeights<'f> {
         }
     }
 
-    /// From the door outwards: the capacity of each is limited by the nodes before it.
+    /// Computes capacities outwards from the destination switch: each node is limited by those behind it.
     fn note_rooms(&mut self, door: NodeId, to: NodeId, routes: &Routes) {
         let nodes = self.fabric.nodes().map(|(node, _)| node);
         let mut nodes: Vec<_> = nodes
@@ -84,7 +83,7 @@ impl<'f> CapacityWeights<'f> {
         }
     }
 
-    /// What is worth as much gets as much.
+    /// Equal capacities get equal weights.
     pub(crate) fn weighed(&self, at: NodeId, to: NodeId, links: &[LinkId]) -> Vec<NextHop> {
         let door = self.door(to);
         let worths = links.iter().map(|&link| self.worth(at, door, links, link));
@@ -94,7 +93,7 @@ impl<'f> CapacityWeights<'f> {
             .collect()
     }
 
-    /// A link's own rate, and no more than its share of the room that all links there lead to.
+    /// The capacity of a link: its own rate, at most its share of the capacity behind it.
     fn worth(&self, at: NodeId, door: NodeId, links: &[LinkId], link: LinkId) -> f64 {
         let far = |link: LinkId| self.fabric.link(link).far(at).node;
         let room = self
@@ -108,7 +107,7 @@ impl<'f> CapacityWeights<'f> {
     }
 }
 
-/// The smallest whole numbers that are nearly so to each other, none of them 0.
+/// The smallest positive whole numbers in nearly these proportions.
 fn shortened(worths: &[f64]) -> Vec<u32> {
     let best = worths.iter().copied().fold(0.0, f64::max);
     let weight = |worth: &f64| ((MAX_PATH_WEIGHT * worth / best).round() as u32).max(1);

@@ -14,8 +14,7 @@ use crate::model::world::{Measurements, World};
 use crate::plan::drain_routes::Network;
 use crate::plan::proposals;
 
-/// Which frozen jobs a plan would touch, and where. What cannot wait does not: it leads packets on that
-/// arrive nowhere.
+/// The frozen jobs that a plan would touch, and where. Repairs of black holes are exempt.
 pub(crate) fn objections(world: &World<'_>, state: &State, plan: &Plan) -> Vec<Reason> {
     let is_it = |urgent: Plan| proposals::do_the_same(&urgent, plan);
     if state.frozen().is_empty() || proposals::urgent(world, state).is_some_and(is_it) {
@@ -52,7 +51,7 @@ pub(crate) fn names(known: Measurements<'_>, hosts: &BTreeSet<NodeId>) -> Vec<St
     names.collect()
 }
 
-/// All links that flows between these hosts go over; where that is not known, that they may go over.
+/// All links that flows between these hosts use; if their paths are unknown, all links that they may use.
 fn used(world: &World<'_>, state: &State, hosts: &BTreeSet<NodeId>) -> BTreeSet<LinkId> {
     let network = Network::now(world, state, &state.in_force().tables);
     let is_inside = |flow: &FlowState| hosts.contains(&flow.from) && hosts.contains(&flow.to);
@@ -73,7 +72,7 @@ fn used(world: &World<'_>, state: &State, hosts: &BTreeSet<NodeId>) -> BTreeSet<
     links.collect()
 }
 
-/// All links that carry something else afterwards, or whose circuits move.
+/// All links whose traffic changes, or whose circuits move.
 fn touched(world: &World<'_>, state: &State, plan: &Plan) -> BTreeSet<LinkId> {
     let in_force = state.in_force();
     let (old, new) = (&in_force.tables, &plan.tables);
@@ -99,7 +98,7 @@ fn touched(world: &World<'_>, state: &State, plan: &Plan) -> BTreeSet<LinkId> {
     touched
 }
 
-/// The links that packets pass by one of two tables from where these differ.
+/// The links that packets pass by either of two tables, from where these differ.
 fn behind_tables(
     world: &World<'_>,
     state: &State,

@@ -1,7 +1,7 @@
 //! Routes for links between switches that are drained, or that carry equal paths in proportion to their capacity.
 //!
-//! A switch that may send over such a link gets routes of its own, for those hosts alone that it reaches over others
-//! as directly. A switch that has no such path gets no more packets for these hosts.
+//! A switch that may send over such a link gets its own routes to the hosts that it reaches over others on equally
+//! short paths. Packets for its other hosts are routed around the switch.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ use crate::model::world::World;
 use crate::plan::capacity_weights::CapacityWeights;
 use crate::plan::rewire;
 
-/// Hosts at this switch would reach that one by a longer path, or by none.
+/// Hosts at this switch would reach that one by a longer path, or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Partitioned {
     pub(crate) from: NodeId,
@@ -31,12 +31,12 @@ pub(crate) struct Partitioned {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LinkIntent {
     pub(crate) drained: BTreeSet<LinkId>,
-    /// Ways that are as short get by what they are worth, and not all the same.
+    /// Weights equal paths by capacity (UCMP) instead of equally.
     pub(crate) by_worth: bool,
 }
 
 impl LinkIntent {
-    /// What the tables of switches come from, and what is under maintenance in any case.
+    /// The intent in force, with the devices under maintenance.
     pub(crate) fn in_force(fabric: &Fabric, state: &State) -> Self {
         let tables = &state.in_force().tables;
         let mut hops = of_switches(fabric, tables).flat_map(|table| table.towards.values());
@@ -68,7 +68,7 @@ pub(crate) fn plan(
     })
 }
 
-/// The same, where relays keep away from these links too: no other instruction does that.
+/// The same plan for relays, which avoid these links only with routes of their own.
 pub(crate) fn plan_with_relays(
     world: &World<'_>,
     state: &State,
@@ -82,7 +82,7 @@ pub(crate) fn plan_with_relays(
     Ok(plan)
 }
 
-/// Why switches cannot hold these tables, of which some hops have weights.
+/// Why switches cannot hold these tables, some of whose hops have weights.
 pub(crate) fn unweighable(world: &World<'_>, tables: &Tables) -> Vec<String> {
     let is_weighted = |table: &ForwardingTable| {
         let mut hops = table.towards.values().flatten();
@@ -100,7 +100,7 @@ pub(crate) fn unweighable(world: &World<'_>, tables: &Tables) -> Vec<String> {
         .collect()
 }
 
-/// A host of several addresses to which routes lead by one of them: what is sent to the others goes as before.
+/// A host with several addresses of which routes cover one: packets to its other addresses keep their path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SplitHost {
     pub(crate) host: NodeId,
@@ -108,8 +108,8 @@ pub(crate) struct SplitHost {
     pub(crate) others: Vec<Ipv4Addr>,
 }
 
-/// The first host of which these tables would move one rail alone. An address that is of none of its NICs, such as a
-/// loopback's, stands for all of them.
+/// The first host of which these tables would move a single rail. An address that belongs to none of its NICs, such as
+/// a loopback, stands for all of them.
 pub(crate) fn split_host(world: &World<'_>, tables: &Tables) -> Option<SplitHost> {
     let fabric = world.fabric();
     let hosts = tables.values().flat_map(|table| table.towards.keys());
@@ -131,8 +131,8 @@ pub(crate) fn split_host(world: &World<'_>, tables: &Tables) -> Option<SplitHost
     })
 }
 
-/// The links of these that some host's packets may pass on their way by these tables, now or when links
-/// that are down come up.
+/// Those of these links that packets of some host may still use with these tables, now or once links that are down
+/// come up.
 pub(crate) fn crossed(
     world: &World<'_>,
     state: &State,
@@ -163,7 +163,7 @@ fn dark(world: &World<'_>, state: &State) -> BTreeSet<LinkId> {
     fabric.dark(&state.in_force().circuits_of(fabric))
 }
 
-/// The next hops of each node: by tables, or else by the network's own routes.
+/// The next hops of each node: by tables, otherwise by the network's own routes.
 pub(crate) struct Network<'n> {
     fabric: &'n Fabric,
     tables: &'n Tables,
@@ -171,7 +171,7 @@ pub(crate) struct Network<'n> {
 }
 
 impl<'n> Network<'n> {
-    /// With these tables, and what is down now.
+    /// With these tables, and the links that are down now.
     pub(crate) fn now(world: &'n World<'_>, state: &State, tables: &'n Tables) -> Self {
         let mut closed = world.down();
         closed.extend(dark(world, state));
@@ -187,7 +187,7 @@ impl<'n> Network<'n> {
         }
     }
 
-    /// All links that packets from these nodes may pass.
+    /// All links that packets from these nodes may use.
     pub(crate) fn passed(
         &self,
         from: impl IntoIterator<Item = NodeId>,
@@ -200,7 +200,7 @@ impl<'n> Network<'n> {
         passed
     }
 
-    /// Whether any of these would be passed by who comes to an end of it.
+    /// Whether packets that reach either end may use any of these links.
     fn leads_over(&self, links: &BTreeSet<LinkId>, to: NodeId) -> bool {
         links.iter().any(|&link| {
             let ends = self.fabric.link(link).ports().map(|port| port.node);
@@ -231,18 +231,18 @@ impl<'n> Network<'n> {
 
     fn hops(&self, at: NodeId, to: NodeId) -> impl Iterator<Item = LinkId> {
         let table = self.tables.get(&at);
-        let told = table.and_then(|table| table.towards.get(&to));
-        let own = match told {
+        let own_hops = table.and_then(|table| table.towards.get(&to));
+        let own = match own_hops {
             Some(_) => &[],
             None => self.own.next_hops(at, to),
         };
-        let told = told.into_iter().flatten().map(|hop| hop.link);
-        told.chain(own.iter().copied())
+        let own_hops = own_hops.into_iter().flatten().map(|hop| hop.link);
+        own_hops.chain(own.iter().copied())
     }
 }
 
-/// The same intent again, where links are down that its routes lead over: no other instruction removes such routes.
-/// When there is no other path as short, the network's own routes are all that is left.
+/// The same intent with links down that its routes use: nothing else removes such routes. If no other path is as
+/// short, the network's own routes remain.
 pub(crate) fn renewed(world: &World<'_>, state: &State) -> Option<Plan> {
     let (fabric, tables) = (world.fabric(), &state.in_force().tables);
     of_switches(fabric, tables).next()?;
@@ -251,18 +251,20 @@ pub(crate) fn renewed(world: &World<'_>, state: &State) -> Option<Plan> {
     if wish == LinkIntent::default() || world.down().iter().all(closed) {
         return None;
     }
-    let anew = plan(world, state, &wish).or_else(|_| plan(world, state, &LinkIntent::default()));
-    anew.ok()
+    let replanned =
+        plan(world, state, &wish).or_else(|_| plan(world, state, &LinkIntent::default()));
+    replanned
+        .ok()
         .filter(|plan| lead_elsewhere(tables, &plan.tables))
 }
 
-/// Whether some of the old routes are not among the new.
+/// Whether some of the old routes are missing in the new ones.
 fn lead_elsewhere(old: &Tables, new: &Tables) -> bool {
     old.values().any(|table| {
-        let anew = new.get(&table.at);
+        let replanned = new.get(&table.at);
         table.towards.iter().any(|(&to, hops)| {
-            let anew = anew.map_or(&[][..], |anew| anew.next_hops(to));
-            let is_gone = |hop: &NextHop| !anew.iter().any(|it| it.link == hop.link);
+            let replanned = replanned.map_or(&[][..], |replanned| replanned.next_hops(to));
+            let is_gone = |hop: &NextHop| !replanned.iter().any(|it| it.link == hop.link);
             hops.iter().any(is_gone)
         })
     })
@@ -276,7 +278,7 @@ fn of_switches<'t>(
     tables.values().filter(is_switch)
 }
 
-/// What switches hold that it may be so, and everything else as it went.
+/// The tables that switches hold for this intent; everything else is routed as before.
 fn carrying(world: &World<'_>, wish: &LinkIntent) -> Result<Tables, Partitioned> {
     if *wish == LinkIntent::default() {
         return Ok(Tables::new());
@@ -301,7 +303,7 @@ fn carrying(world: &World<'_>, wish: &LinkIntent) -> Result<Tables, Partitioned>
 struct RoutesAroundDrain<'f> {
     fabric: &'f Fabric,
     own: Routes,
-    /// What the network does by itself when drained links that are down come up.
+    /// The network's own routes once drained links that are down come up.
     soon: Routes,
     around: &'f Routes,
     worths: Option<CapacityWeights<'f>>,
@@ -322,7 +324,7 @@ impl RoutesAroundDrain<'_> {
         Ok(table)
     }
 
-    /// Nothing where all stays as it is, or where no node sends it any longer.
+    /// None where all next hops stay, or where no node sends there any longer.
     fn other_hops(&self, at: NodeId, to: NodeId) -> Result<Option<Vec<NextHop>>, Partitioned> {
         let is_as_short = self.around.hops(at, to) == self.own.hops(at, to);
         if !is_as_short && self.has_hosts(at) {

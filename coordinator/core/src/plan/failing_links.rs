@@ -1,4 +1,4 @@
-//! Links that fail so surely and for so long that the policy drains them.
+//! Links whose failures are certain and long enough for the policy to drain them.
 //!
 //! No traffic passes a drained link, so no measurement shows that it has recovered: an operator ends the drain.
 
@@ -21,12 +21,12 @@ use crate::model::world::{DecisionWorld, Measurements, World};
 use crate::plan::drain_routes::{self, LinkIntent, Partitioned};
 use crate::plan::proposals;
 
-/// To find out what is wrong takes a while where there are many probes.
+/// With many probes, a diagnosis takes a while.
 const DIAGNOSIS_INTERVAL: Duration = Duration::from_secs(5);
-/// What the policy has drained is left to people for this long after that plan has ended, however it did.
+/// A link that the policy has drained is left to operators for this long after that plan has ended in any way.
 const DRAIN_HOLD_OFF: Duration = Duration::from_hours(1);
 
-/// Findings about links that every look has confirmed, and since when.
+/// Findings about links that every diagnosis has confirmed, and since when.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FailingLinks {
     looks: IntervalTimer,
@@ -79,7 +79,7 @@ impl fmt::Display for DrainRefusal {
 }
 
 impl FailingLinks {
-    /// A link that was not found once has to be found for as long again.
+    /// Updates the findings. A link that is missing in one diagnosis starts again.
     pub(crate) fn handle_time(&mut self, world: &DecisionWorld<'_>, arrivals: &Admissions) {
         let known = world.known;
         if !self.looks.is_due(known.now, DIAGNOSIS_INTERVAL) {
@@ -95,7 +95,7 @@ impl FailingLinks {
         }
     }
 
-    /// The plan by which the one that fails for the longest carries nothing, or why none may be drained.
+    /// The plan that drains the longest failing link, or why none may be drained.
     pub(crate) fn plan(
         &self,
         world: &World<'_>,
@@ -110,7 +110,7 @@ impl FailingLinks {
         let plans = due
             .into_iter()
             .map(|(&link, found)| drain(world, state, link, &found.cause));
-        // One that may not be drained does not keep the others.
+        // A link that may not be drained does not block the others.
         let mut kept = None;
         for plan in plans {
             match plan {
@@ -127,7 +127,7 @@ fn is_sure(cause: &Cause) -> bool {
     least.is_some_and(|least| cause.confidence >= least)
 }
 
-/// The one that it is about, where that is between switches.
+/// The link that the finding names, if it is between switches.
 fn link(fabric: &Fabric, subject: &Subject) -> Option<LinkId> {
     let (Subject::Hop { link: name, .. } | Subject::Link { link: name, .. }) = subject else {
         return None;
@@ -136,8 +136,8 @@ fn link(fabric: &Fabric, subject: &Subject) -> Option<LinkId> {
     fabric.is_between_switches(found).then_some(found)
 }
 
-/// Whether the policy has drained it lately: who let it carry again knows more, and what was rolled back
-/// would be once more.
+/// Whether the policy drained it lately: an operator who ended the drain had a reason, and a plan that was rolled back
+/// would fail again.
 fn was_tried(world: &World<'_>, state: &State, tried: LinkId) -> bool {
     let lately = |ended: &&Ended| world.known.now.since(ended.at) < DRAIN_HOLD_OFF;
     let by_policy =
@@ -181,8 +181,8 @@ fn drain(
     Ok(plan)
 }
 
-/// An end of the link that would keep less than it must of what leads from it to other switches. When every
-/// switch of a layer keeps that share, the layer does.
+/// A switch at an end of the link that would keep too little capacity towards other switches. If every switch of a
+/// layer keeps the required share, the layer does.
 fn left_with_too_little(world: &World<'_>, wish: &LinkIntent, link: LinkId) -> Option<NodeId> {
     let (fabric, down) = (world.fabric(), world.down());
     let sum = |links: &mut dyn Iterator<Item = LinkId>| -> f64 {

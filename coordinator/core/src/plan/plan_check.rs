@@ -12,20 +12,20 @@ use crate::log::reason::Reason;
 use crate::log::state::State;
 use crate::model::world::World;
 
-/// An entry of the log goes to other coordinators as one letter, which holds 64 MiB, and a snapshot as one that holds
-/// 256 MiB. While a plan is on its way there are its tables, those of each round in its migration and back, and what nodes
-/// were instructed: up to some 100 bytes for each next hop.
+/// The limit of next hops in a plan. A log entry goes to other coordinators in one message of at most 64 MiB, and a
+/// snapshot in one of 256 MiB. A running plan is stored with its tables, those of each round forward and back, and the
+/// instructions: about 100 bytes per next hop.
 const MAX_PLAN_ENTRIES: usize = 1 << 18;
-/// Since this minor version loads are judged: the earlier one does not read why a plan is refused for them.
+/// The minor version since which loads are checked: earlier builds cannot read this reason of a refusal.
 const LOADS_SINCE_MINOR: u16 = 1;
 
-/// Nothing would be decided behind it in the log. To be asked before a plan is proposed.
+/// Whether the plan is too large for the log. Checked before a plan is proposed.
 pub(crate) fn too_large(plan: &Plan) -> Option<Reason> {
     let (entries, most) = (plan.entries(), MAX_PLAN_ENTRIES);
     (entries > most).then_some(Reason::TooLarge { entries, most })
 }
 
-/// What speaks against the plan, independent of its promise.
+/// The checker's objections to the plan, whatever it promises.
 pub(crate) fn objections(world: &World<'_>, state: &State, plan: &Plan) -> Vec<Reason> {
     let (flows, link_loads) = loads(world, state, plan);
     let unsound = with_network(world, state, plan, |network| {
@@ -40,7 +40,7 @@ pub(crate) fn objections(world: &World<'_>, state: &State, plan: &Plan) -> Vec<R
     unsound.map(Reason::Unsound).collect()
 }
 
-/// What was measured of flows and links. Only of plans that change pins loads are judged.
+/// The measured loads. Only plans that change pins are checked for them.
 fn loads(
     world: &World<'_>,
     state: &State,
@@ -54,14 +54,14 @@ fn loads(
     (world.flows(), world.links_by(&circuits))
 }
 
-/// What the plan needs for itself alone.
+/// The resources that the plan needs exclusively.
 pub(crate) fn claims(world: &World<'_>, state: &State, plan: &Plan) -> ResourceSet {
     with_network(world, state, plan, |network| {
         reweave_check::claims(network, plan)
     })
 }
 
-/// The network that a plan is judged against, but for what it carries.
+/// The network that a plan is checked against, without measured loads.
 pub(crate) fn with_network<T>(
     world: &World<'_>,
     state: &State,

@@ -9,7 +9,7 @@ use crate::model::evidence::lossy;
 use crate::model::jobs;
 use crate::model::world::World;
 
-/// With what it promises, where who made it has not said so: a plan that is to repair something knows.
+/// Adds predictions to a plan that has none.
 pub(crate) fn promising(world: &World<'_>, state: &State, plan: Plan) -> Plan {
     if !plan.moves.is_empty() || !plan.predictions.is_empty() {
         return plan;

@@ -21,14 +21,14 @@ use crate::model::world::World;
 use crate::plan::drain_routes::renewed;
 use crate::plan::stale_pins;
 
-/// More doubts are counted, and not listed.
+/// More doubts are counted but not listed.
 const MAX_DOUBTS: usize = 16;
 
-/// All that is found to be wrong, in one list.
+/// All findings in one list.
 pub(crate) struct Diagnosis {
-    /// Pins that lead nowhere come first, since their flows have nothing at all; then collisions, then other causes.
+    /// Pins that lead nowhere come first, since their flows have no path; then collisions, then other causes.
     pub(crate) findings: Vec<Finding>,
-    /// What was left out of what is measured, and why.
+    /// Measurements that were left out, and why.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -46,24 +46,24 @@ pub(crate) fn diagnose(world: &World<'_>, in_force: &InForce, arrivals: &Admissi
     let causes = causes.into_iter().map(Finding::Cause);
     Diagnosis {
         findings: dead.chain(collisions).chain(causes).collect(),
-        doubts: told(doubts),
+        doubts: doubt_list(doubts),
     }
 }
 
-fn told(mut doubts: Vec<String>) -> Vec<String> {
+fn doubt_list(mut doubts: Vec<String>) -> Vec<String> {
     let more = doubts.len().saturating_sub(MAX_DOUBTS);
     doubts.truncate(MAX_DOUBTS);
     doubts.extend((more > 0).then(|| format!("{more} more left out")));
     doubts
 }
 
-/// All else that slows jobs, by all evidence that fits the fabric.
+/// All other causes of slow jobs, by the evidence that fits the fabric.
 pub(crate) fn causes(world: &World<'_>, arrivals: &Admissions) -> Vec<Cause> {
     let (evidence, _) = evidence(world, arrivals).sifted(world.fabric());
     causes_by(&evidence, world).0
 }
 
-/// A plan's gain distinguishes a collision from what only looks like one, so they are not asked for here.
+/// Collisions are left out: the gain of a plan distinguishes real ones.
 fn causes_by(evidence: &Sifted, world: &World<'_>) -> (Vec<Cause>, Option<String>) {
     match evidence.diagnose(world.fabric()) {
         Ok(mut causes) => {
@@ -74,7 +74,7 @@ fn causes_by(evidence: &Sifted, world: &World<'_>) -> (Vec<Cause>, Option<String
     }
 }
 
-/// Why a job is slow, by all that is found to be wrong. Nothing when its hosts exchange nothing.
+/// Why a job is slow. None when its hosts exchange nothing.
 pub(crate) fn explain(
     world: &World<'_>,
     in_force: &InForce,
@@ -84,7 +84,7 @@ pub(crate) fn explain(
     let fabric = world.fabric();
     let findings = diagnose(world, in_force, arrivals).findings.into_iter();
     let mut found: Vec<_> = findings.filter_map(|it| as_cause(fabric, it)).collect();
-    // Of causes as near to the path the first is named: others come before collisions.
+    // Of causes equally near to the path, the first is reported: collisions come last.
     found.sort_by_key(|cause| cause.class == Class::EcmpCollision);
     explain_exchange(exchange, fabric, &found)
 }
@@ -97,7 +97,7 @@ fn as_cause(fabric: &Fabric, finding: Finding) -> Option<Cause> {
     }
 }
 
-/// A collision in the words of other causes.
+/// A collision as a cause.
 fn collided(fabric: &Fabric, collision: &Collision) -> Cause {
     let (hop, flows) = (collision.hop, collision.losers.len());
     let percent = 100.0 * collision.utilization;
@@ -121,8 +121,8 @@ fn collisions(world: &World<'_>, in_force: &InForce) -> Vec<Finding> {
     reweave_repair::repair(&snapshot, policy).into_findings()
 }
 
-/// A link that loses packets is worth less than its rate, so that no flow is sent there for which it brings nothing.
-/// That is looked for only where something is to be moved.
+/// Link loss, which reduces a link's value so that no flow is moved there in vain. It is computed only when flows are
+/// to be moved.
 fn lossy_for(world: &World<'_>, findings: &[Finding]) -> BTreeMap<LinkId, f64> {
     if findings.is_empty() {
         BTreeMap::new()
@@ -131,16 +131,13 @@ fn lossy_for(world: &World<'_>, findings: &[Finding]) -> BTreeMap<LinkId, f64> {
     }
 }
 
-/// What would repair what is wrong. Its number is one that no plan had before, so that an operator
-/// who approves a number approves what was shown, and no agent takes it for something old.
-///
-/// What leads nowhere is taken away before anything else.
+/// A plan that repairs the findings. It gets an unused generation, so that an operator approves exactly what was
+/// shown, and agents accept it as new. Pins and routes that lead nowhere are removed before anything else.
 pub(crate) fn plan(world: &World<'_>, state: &State) -> Option<Plan> {
     urgent(world, state).or_else(|| not_urgent(world, state))
 }
 
-/// The same where it is known already that nothing is urgent. What is left of flows that have ended is taken away
-/// when there is nothing else to do.
+/// The same when nothing is urgent. Pins of ended flows are removed when nothing else is to be done.
 pub(crate) fn not_urgent(world: &World<'_>, state: &State) -> Option<Plan> {
     mend(world, state).or_else(|| {
         let left_over = stale_pins::left_over(world.known, &state.in_force().pins);
@@ -148,12 +145,12 @@ pub(crate) fn not_urgent(world: &World<'_>, state: &State) -> Option<Plan> {
     })
 }
 
-/// What cannot wait: pins and routes of ours that lead nowhere.
+/// The urgent part: pins and routes of ours that lead nowhere.
 pub(crate) fn urgent(world: &World<'_>, state: &State) -> Option<Plan> {
     lift(state, stale_pins::dead(world, state.in_force())).or_else(|| renewed(world, state))
 }
 
-/// Without pins that lead over what should carry nothing.
+/// A plan without pins over drained links.
 pub(crate) fn off_drained(world: &World<'_>, state: &State) -> Option<Plan> {
     let drained = drained(world.fabric(), &state.in_force().tables);
     let mut over = stale_pins::dead(world, state.in_force());
@@ -164,12 +161,12 @@ pub(crate) fn off_drained(world: &World<'_>, state: &State) -> Option<Plan> {
     lift(state, over)
 }
 
-/// Without those of these pins whose flows have ended.
+/// A plan without those of these pins whose flows have ended.
 pub(crate) fn without_left_over(world: &World<'_>, state: &State, pins: &[Pin]) -> Option<Plan> {
     lift(state, stale_pins::left_over(world.known, pins))
 }
 
-/// Flows that a plan on its way has in hand are left alone, whichever faults they suffer now.
+/// Leaves out flows that a running plan changes, whatever their findings.
 fn mend(world: &World<'_>, state: &State) -> Option<Plan> {
     let policy = &world.known.policy.planner;
     let in_hand = state.under_way().flat_map(|it| &it.claims.flows);
@@ -178,7 +175,7 @@ fn mend(world: &World<'_>, state: &State) -> Option<Plan> {
     let mut snapshot = jobs::snapshot(world, state.in_force());
     let repair = reweave_repair::repair(&snapshot, policy);
     let lossy = lossy_for(world, repair.findings());
-    // To repair is to balance all flows: what has not changed is not balanced again.
+    // A repair balances all flows, so it is not repeated while nothing has changed.
     let plan = if lossy.is_empty() && !snapshot.flows.iter().any(is_in_hand) {
         repair.into_plan()
     } else {
@@ -193,7 +190,7 @@ fn mend(world: &World<'_>, state: &State) -> Option<Plan> {
     })
 }
 
-/// Without any pin of these flows: those of one flow were made for each other. It promises nothing.
+/// Removes all pins of these flows, which belong together. The plan predicts nothing.
 fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
     let in_force = state.in_force();
     let flows: BTreeSet<_> = useless.iter().map(|pin| pin.flow).collect();
@@ -219,7 +216,7 @@ fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
     })
 }
 
-/// Whether both lead from the same routes to the same routes, independent of their promises.
+/// Whether both plans lead from the same state to the same state, whatever they predict.
 pub(crate) fn do_the_same(one: &Plan, other: &Plan) -> bool {
     let what = |plan: &Plan| (plan.parent, plan.pins.clone(), plan.moves.clone());
     let orders = |plan: &Plan| -> Vec<_> {

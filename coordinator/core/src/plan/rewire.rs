@@ -1,4 +1,4 @@
-//! A plan for circuits that an operator names, or that suit the traffic, with routes over them.
+//! Plans for circuits that an operator names or that suit the traffic, with the routes over them.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use crate::model::jobs;
 use crate::model::world::World;
 use crate::plan::drain_routes::Partitioned;
 
-/// Switches keep their routes, and what is under maintenance carries nothing by these either. Optical switches that are
-/// not named stay as they are, and so do nodes that are not concerned.
+/// A plan for these circuits. Switches keep their routes, and devices under maintenance carry nothing. Other optical
+/// switches and unaffected nodes do not change.
 fn plan(world: &World<'_>, state: &State, wanted: &Circuits) -> Plan {
     let (fabric, in_force) = (world.fabric(), state.in_force());
     let mut circuits = in_force.circuits_of(fabric);
@@ -51,12 +51,12 @@ pub(crate) fn wanted(world: &World<'_>, state: &State, wanted: &Circuits) -> Pla
     let snapshot = jobs::snapshot(world, state.in_force());
     let policy = &world.known.policy.planner;
     Plan {
-        iterations: reweave_repair::foretold(&snapshot, &plan.circuits, policy),
+        iterations: reweave_repair::predicted(&snapshot, &plan.circuits, policy),
         ..plan
     }
 }
 
-/// What suits the traffic there is, as it is seen now.
+/// A plan for the circuits that suit the present traffic.
 pub(crate) fn suiting(world: &World<'_>, state: &State) -> Result<Plan, Unsuited> {
     let snapshot = jobs::snapshot(world, state.in_force());
     let suited = reweave_repair::suited(&snapshot, &world.known.policy.planner)?;
@@ -74,8 +74,7 @@ fn plugged_into(fabric: &Fabric, circuits: &Circuits) -> BTreeSet<NodeId> {
     of_these.map(|fibre| fibre.node).collect()
 }
 
-/// Whether nodes with fibres are to get an instruction about these links, or one that they may be
-/// used again.
+/// Whether nodes with fibres must be instructed about these links, to avoid them or to use them again.
 pub(crate) fn concerns(fabric: &Fabric, state: &State, links: &BTreeSet<LinkId>) -> bool {
     let tables = &state.in_force().tables;
     fabric.fibres().any(|fibre| {
@@ -84,7 +83,7 @@ pub(crate) fn concerns(fabric: &Fabric, state: &State, links: &BTreeSet<LinkId>)
     })
 }
 
-/// What nodes with fibres hold so that they do without some links, by the circuits there are.
+/// The tables with which nodes with fibres avoid these links under the present circuits.
 pub(crate) fn tables_without(
     world: &World<'_>,
     state: &State,
@@ -107,7 +106,7 @@ pub(crate) fn tables_without(
     }
 }
 
-/// Of nodes with fibres: a node without any is not asked to know where circuits lead.
+/// Tables for nodes with fibres only: other nodes do not depend on circuits.
 fn tables(fabric: &Fabric, closed: &BTreeSet<LinkId>) -> Tables {
     let ground = Ground { fabric, closed };
     let nodes: BTreeSet<_> = fabric.fibres().map(|fibre| fibre.node).collect();

@@ -6,8 +6,8 @@ use reweave_common::plan::{Generation, Plan, RankOrder};
 use crate::log::state::{Ended, InForce, Outcome, State};
 use crate::model::world::World;
 
-/// By which everything is as it was before that change, or before the last one that was kept and was not
-/// rolled back since. Flows that have ended need no pins.
+/// The plan that restores the state before that change, or before the last kept change that was not rolled back. Flows
+/// that have ended need no pins.
 pub(crate) fn plan(
     world: &World<'_>,
     state: &State,
@@ -31,7 +31,7 @@ pub(crate) fn plan(
     })
 }
 
-/// Jobs that are over, or have another order by now, need no rollback.
+/// The orders to restore. Jobs that are over, or have another order by now, need none.
 fn orders_back(state: &State, taken: &Plan) -> Vec<RankOrder> {
     let back = taken.orders.iter().map(|order| RankOrder {
         job: order.job.clone(),
@@ -42,12 +42,12 @@ fn orders_back(state: &State, taken: &Plan) -> Vec<RankOrder> {
     back.filter(|order| state.fits(order)).collect()
 }
 
-/// What was in force when this plan was made.
+/// The state in force when this plan was made.
 pub(crate) fn before(state: &State, plan: &Plan) -> Option<InForce> {
     at(state, plan.parent)
 }
 
-/// What that generation held. One that came of taking a plan back in vain holds what was before that.
+/// The state of that generation. A generation of a failed rollback has the state before it.
 fn at(state: &State, generation: Generation) -> Option<InForce> {
     if generation == state.in_force().generation {
         return Some(state.in_force().clone());
@@ -75,7 +75,7 @@ fn held(plan: &Plan) -> InForce {
     }
 }
 
-/// The plan that is meant, if nothing stands on it.
+/// The plan to roll back, if no later plan depends on it.
 fn taken(state: &State, which: Option<Generation>) -> Result<&Plan, RollbackRefused> {
     let (top, undone) = standing(state);
     match (which, top) {
@@ -86,7 +86,7 @@ fn taken(state: &State, which: Option<Generation>) -> Result<&Plan, RollbackRefu
     }
 }
 
-/// The last change that stands, and which were rolled back by which.
+/// The last kept change, and which changes were rolled back by which.
 fn standing(state: &State) -> (Option<&Plan>, Vec<[Generation; 2]>) {
     let (mut standing, mut undone) = (Vec::new(), Vec::new());
     for plan in kept(state) {

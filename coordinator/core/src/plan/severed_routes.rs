@@ -1,5 +1,5 @@
-//! Routes in force that end at a link that is down beyond their next hop. A switch follows them as long as the link next
-//! to it is up, and loses what it sends there.
+//! Routes in force that end at a link that is down beyond their next hop. A switch follows a route as long as the link
+//! to its next hop is up, and loses the packets.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use reweave_common::routes::Routes;
 use crate::log::state::InForce;
 use crate::model::world::World;
 
-/// The links between switches at which some route in force of a switch ends. Where the link of a next hop itself is
-/// down, the switch leaves that out.
+/// The links between switches at which a route in force ends. If the link to the next hop itself is down, the switch
+/// leaves it out by itself.
 pub(crate) fn severing(world: &World<'_>, in_force: &InForce) -> BTreeSet<LinkId> {
     let fabric = world.fabric();
     let is_switch = |at: NodeId| fabric.node(at).role == Role::Switch;
@@ -43,16 +43,16 @@ pub(crate) fn severing(world: &World<'_>, in_force: &InForce) -> BTreeSet<LinkId
     severing
 }
 
-/// Where packets to one host go on, by tables, or else by the network's own routes as they were before links failed.
+/// The paths to one host, by tables, otherwise by the network's own routes as they were before links failed.
 struct Onward<'a> {
     fabric: &'a Fabric,
     tables: &'a Tables,
     own: &'a Routes,
     down: &'a BTreeSet<LinkId>,
     to: NodeId,
-    /// Whether some way leads on from a node, where that is known.
+    /// By node, whether some path leads on, if known.
     leads: Vec<Option<bool>>,
-    /// Links that are down and end all ways from some node.
+    /// Links that are down and end all paths of some node.
     ends: BTreeSet<LinkId>,
 }
 
@@ -73,7 +73,7 @@ impl Onward<'_> {
         if let Some(leads) = self.leads[at.index()] {
             return leads;
         }
-        // A loop is not an end.
+        // A loop does not end at a link.
         self.leads[at.index()] = Some(true);
         let hops = self.hops(at);
         let (fabric, down) = (self.fabric, self.down);

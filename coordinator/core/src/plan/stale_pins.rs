@@ -1,5 +1,5 @@
-//! Stale pins in force: the path beyond the pin has failed or is drained, or the flow has ended. Switches notice
-//! neither: they follow a pin as long as the link next to them is up.
+//! Stale pins in force: the path beyond the pin has failed or is drained, or the flow has ended. A switch notices
+//! neither: it follows a pin as long as the next link is up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,7 @@ use reweave_repair::paths::drained;
 use crate::log::state::InForce;
 use crate::model::world::{Measurements, World};
 
-/// Pins beyond which every way ends at a link that is down, as either end of it reports, or that should
-/// carry nothing.
+/// Pins beyond which every path ends at a link that is down, as one end reports, or drained.
 pub(crate) fn dead(world: &World<'_>, in_force: &InForce) -> Vec<UselessPin> {
     let (fabric, pins) = (world.fabric(), &in_force.pins);
     if pins.is_empty() {
@@ -48,7 +47,7 @@ pub(crate) fn left_over(known: Measurements<'_>, pins: &[Pin]) -> Vec<UselessPin
     ended.map(|pin| useless(pin, Useless::FlowEnded)).collect()
 }
 
-/// Whether a plan takes pins away, and all of them serve their flows again.
+/// Whether a plan only removes pins, and all of them are useful again.
 pub(crate) fn lifts_in_vain(world: &World<'_>, in_force: &InForce, plan: &Plan) -> bool {
     if !plan.only_lifts() {
         return false;
@@ -84,18 +83,18 @@ fn of_flow(pins: &[Pin], flow: FlowKey) -> BTreeMap<NodeId, LinkId> {
     pins.map(|pin| (pin.at, pin.link)).collect()
 }
 
-/// Where the packets of one flow may go on.
+/// The possible paths of one flow's packets.
 struct Beyond<'a> {
     fabric: &'a Fabric,
     routes: &'a Routes,
     down: &'a BTreeSet<LinkId>,
     pinned: BTreeMap<NodeId, LinkId>,
-    /// Absent when no node has reported the address it goes to.
+    /// None if no node has reported the destination's address.
     to: Option<NodeId>,
 }
 
 impl Beyond<'_> {
-    /// The links that are down at the end of every way on from here; none while one leads there.
+    /// The failed links at the ends of all paths from here; none if some path arrives.
     fn ends_of(&self, first: Hop) -> Option<Vec<LinkId>> {
         let (mut ends, mut passed) = (BTreeSet::new(), BTreeSet::new());
         let mut open = vec![first];

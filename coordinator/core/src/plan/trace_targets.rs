@@ -1,8 +1,8 @@
-//! What each agent traces: the paths of its elephants, the return paths of those it receives, and the paths of
+//! What each agent traces: the paths of its elephants, the return paths of those that it receives, and the paths of
 //! probes.
 //!
-//! A flow that was an elephant once is watched until it ends, since jobs pause between bursts. An agent that keeps
-//! watching notices a new path itself.
+//! A flow that was an elephant once is traced until it ends, since jobs pause between bursts. An agent notices new
+//! paths of its traced flows by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::estimate::probe_paths::TraceSchedule;
 use crate::log::effect::Outbox;
 use crate::model::world::Measurements;
 
-/// A host traces no more flows at once: routers answer few probes a second.
+/// The limit of a host's traced flows: routers answer few packets per second.
 const MAX_TRACES: usize = 64;
-/// What a person wants traced is, for this long.
+/// A requested trace lasts this long.
 const TRACE_REQUEST_TTL: Duration = Duration::from_secs(10);
-/// This many of these at once, or a script would keep agents from what matters.
+/// The limit of requested traces, so that a script cannot displace other traces.
 const MAX_TRACE_REQUESTS: usize = 32;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TraceTargets {
     elephants: BTreeSet<FlowKey>,
-    /// What each agent was asked for last.
+    /// The last request to each agent.
     asked: BTreeMap<NodeId, Watch>,
-    /// What people want traced, until then.
+    /// Requested flows, and until when they are traced.
     wished: BTreeMap<FlowKey, Moment>,
     looks: IntervalTimer,
     of_probes: BTreeMap<NodeId, Vec<FlowKey>>,
@@ -37,13 +37,13 @@ pub(crate) struct TraceTargets {
 }
 
 impl TraceTargets {
-    /// A new session begins with nothing to look at.
+    /// A reconnected agent traces nothing.
     pub(crate) fn handle_connected(&mut self, node: NodeId) {
         self.asked.remove(&node);
     }
 
-    /// Has these flows and their ways back traced at once, though they are no elephants. Whom that does not
-    /// concern is not looked at: of thousands that would take a while.
+    /// Traces these flows and their return paths at once, even if they are not elephants. Only the agents concerned
+    /// are visited, as thousands would take a while.
     pub(crate) fn trace(
         &mut self,
         known: Measurements<'_>,
@@ -66,7 +66,7 @@ impl TraceTargets {
         }
     }
 
-    /// Looks from time to time, and asks where something else is wanted than before.
+    /// Updates the requests at intervals, and sends those that changed.
     pub(crate) fn advance(&mut self, known: Measurements<'_>, out: &mut Outbox) {
         if !self.looks.is_due(known.now, known.policy.look_every) {
             return;
@@ -84,7 +84,7 @@ impl TraceTargets {
         }
     }
 
-    /// Where something else is wanted than before. What is left of its time goes to probes.
+    /// Sends a changed request. Probes get the rest of the agent's capacity.
     fn ask(&mut self, node: NodeId, mut wanted: Watch, out: &mut Outbox) {
         let probes = self.of_probes.get(&node).into_iter().flatten();
         let room = MAX_TRACES.saturating_sub(wanted.trace.len());
@@ -130,8 +130,8 @@ impl TraceTargets {
             .collect()
     }
 
-    /// Where there are too many, what people want comes first, elephants come before ways back, and of both
-    /// those first whose path is unknown or old.
+    /// The flows that this agent should trace. If there are too many, requested ones come first, then elephants, then
+    /// return paths; in each class, unknown or old paths come first.
     fn watch(&self, known: Measurements<'_>, sender: NodeId, flows: BTreeSet<FlowKey>) -> Watch {
         let mut trace: Vec<_> = flows.into_iter().collect();
         trace.sort_by_key(|flow| {

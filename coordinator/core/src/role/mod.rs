@@ -1,9 +1,9 @@
 //! Leader/follower role: a follower applies the log; the leader also runs the core, which decides.
 //!
 //! The driver hands in log entries and Raft's state, and executes effects like those of the [`Core`]. An
-//! [`Effect::Append`] is proposed under the number that [`ClusterRole::name_proposal`] gives it. It comes back as
-//! applied, or this coordinator no longer leads. Answers go through [`ClusterRole::handle_answer`], which releases
-//! them once it is certain that no other coordinator had become leader.
+//! [`Effect::Append`] is proposed under the number from [`ClusterRole::name_proposal`]: it is applied later, unless
+//! this coordinator no longer leads. Replies go through [`ClusterRole::handle_answer`], which releases them once it is
+//! certain that no other coordinator had become leader.
 
 mod read_index;
 
@@ -30,17 +30,17 @@ pub struct ClusterRole {
     fabric: Arc<Fabric>,
     part: Part,
     waiting: ReadIndex,
-    /// The latest minor version that this build reads entries of.
+    /// The latest minor version whose entries this build reads.
     reads: u16,
-    /// As the core heard it last.
+    /// The value that the core got last.
     min_version: u16,
-    /// Coordinators, as the core heard it last, if it did.
+    /// The removed coordinators that the core got last, if any.
     removed: Option<BTreeSet<String>>,
-    /// The log has no room for decisions.
+    /// The disk is full.
     disk_is_full: bool,
 }
 
-/// What this coordinator is in its cluster.
+/// The part of this coordinator in its cluster.
 #[derive(Debug, Clone)]
 enum Part {
     Leads(Box<Leader>),
@@ -52,9 +52,9 @@ enum Part {
 struct Leader {
     core: Core,
     term: u64,
-    /// How many commands it has proposed in this term.
+    /// The number of commands that it has proposed in this term.
     proposed: u64,
-    /// How many of these are agreed on, one after the other.
+    /// The number of these that are committed, in order.
     applied: u64,
 }
 
@@ -70,7 +70,7 @@ impl Leader {
 }
 
 impl ClusterRole {
-    /// It follows, until it is elected. This build reads entries up to this minor version.
+    /// A follower. This build reads entries up to this minor version.
     pub fn new(policy: Policy, fabric: Arc<Fabric>, state: State, reads: u16) -> Self {
         Self {
             policy,
@@ -95,7 +95,7 @@ impl ClusterRole {
         matches!(self.part, Part::Leads(_))
     }
 
-    /// Whether an entry is not agreed on yet, or a request waits.
+    /// Whether an entry is not committed yet, or a request waits.
     pub fn is_busy(&self) -> bool {
         let is_proposing = match &self.part {
             Part::Leads(leading) => leading.applied < leading.proposed,
@@ -104,8 +104,8 @@ impl ClusterRole {
         is_proposing || !self.waiting.is_empty()
     }
 
-    /// Knows what was decided, and nothing of how things are: agents will tell. Gives what the core is to hear before
-    /// anything else: agents and drivers that have a session already are new to it.
+    /// Becomes leader, with the log's decisions and without measurements, which agents will report. Returns the first
+    /// inputs of the core: agents and drivers that are already connected are new to it.
     pub fn handle_elected(
         &mut self,
         term: u64,
@@ -125,22 +125,22 @@ impl ClusterRole {
         disk.into_iter().chain(agents).chain(drivers).collect()
     }
 
-    /// All waiting requests are redirected.
+    /// Redirects all waiting requests.
     pub fn handle_deposed(&mut self, elsewhere: &Response) {
         let state = self.take_state();
         self.part = Part::Follows(Box::new(state));
         self.waiting.dismiss_all(elsewhere);
     }
 
-    /// Everything applied so far is replaced by what stands in this snapshot.
+    /// Replaces the state with this snapshot.
     pub fn handle_restored(&mut self, snapshot: &[u8]) -> Result<(), UnreadableLog> {
         let state = State::decode(snapshot, self.reads)?;
         self.part = Part::Follows(Box::new(state));
         Ok(())
     }
 
-    /// The next entry that is agreed on. Gives the version that the cluster goes back to by it, if it does: then the log is
-    /// to begin behind it, for builds that do not read what stands before.
+    /// Applies the next committed entry. If it lowers the cluster version, that version is returned: the log must then
+    /// be compacted up to this entry, for builds that cannot read earlier ones.
     pub fn apply(&mut self, command: Command) -> Result<Option<u16>, UnreadableLog> {
         let before = self.state().cluster_version();
         match &mut self.part {
@@ -155,14 +155,14 @@ impl ClusterRole {
         Ok((version < before).then_some(version))
     }
 
-    /// Whether the log has room for decisions. Gives what the core is to hear of that now; the next core hears it first.
+    /// Records whether the disk is full. Returns the input for the core; a later core gets it first.
     pub fn handle_disk(&mut self, is_full: bool) -> Input {
         self.disk_is_full = is_full;
         Input::Disk { is_full }
     }
 
-    /// The core hears what all coordinators read, while the cluster's version is less than there is. None is found where one
-    /// of them was not heard.
+    /// Passes on the lowest version of all coordinators while it exceeds the cluster's version. `find` has no result
+    /// while a coordinator's version is unknown.
     pub fn handle_min_version(&mut self, find: impl FnOnce() -> Option<u16>) -> Option<Input> {
         let decided = self.state().cluster_version();
         if decided >= self.reads || !self.leads() {
@@ -173,7 +173,7 @@ impl ClusterRole {
         (minor != before).then_some(Input::MinVersion { minor })
     }
 
-    /// The core of each term hears which coordinators are removed, and whenever others are.
+    /// Passes removed coordinators on to the core, once per term and whenever they change.
     pub fn handle_removed(&mut self, coordinators: &BTreeSet<String>) -> Option<Input> {
         let is_known = self.removed.as_ref() == Some(coordinators);
         if is_known || !self.leads() {
@@ -184,7 +184,7 @@ impl ClusterRole {
         Some(Input::Removed { coordinators })
     }
 
-    /// Only a leader handles inputs.
+    /// Handles an input, as leader only.
     pub fn handle(&mut self, at: Moment, input: Input) {
         if let Part::Leads(leading) = &mut self.part {
             leading.core.handle(at, input);
@@ -198,7 +198,7 @@ impl ClusterRole {
         }
     }
 
-    /// Whether another [`Input::Tick`] is to come as soon as nothing is more urgent.
+    /// Whether the current tick needs another [`Input::Tick`] as soon as nothing is more urgent.
     pub fn is_amid_tick(&self) -> bool {
         match &self.part {
             Part::Leads(leading) => leading.core.is_amid_tick(),
@@ -206,7 +206,7 @@ impl ClusterRole {
         }
     }
 
-    /// Whether another [`Input::Tick`] is to come as soon as there is nothing else.
+    /// Whether a check continues with another [`Input::Tick`] as soon as nothing else is to be done.
     pub fn is_judging(&self) -> bool {
         match &self.part {
             Part::Leads(leading) => leading.core.is_judging(),
@@ -214,7 +214,7 @@ impl ClusterRole {
         }
     }
 
-    /// How evenly flows are spread, each time that this was looked at again.
+    /// The flow imbalance, each time that it was computed.
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         match &mut self.part {
             Part::Leads(leading) => leading.core.poll_evenness(),
@@ -222,7 +222,7 @@ impl ClusterRole {
         }
     }
 
-    /// What is for the audit log, besides answers to people. Others write nothing down.
+    /// The next record for the audit log, besides replies to operators. Followers have none.
     pub fn poll_record(&mut self) -> Option<AuditRecord> {
         match &mut self.part {
             Part::Leads(leading) => leading.core.poll_record(),
@@ -230,7 +230,7 @@ impl ClusterRole {
         }
     }
 
-    /// The seal of the plan that this request approves, as the plan was when that was decided.
+    /// The seal of the plan that this request approved, as the plan was then.
     pub fn take_seal(&mut self, id: u64) -> Option<String> {
         match &mut self.part {
             Part::Leads(leading) => leading.core.take_seal(id),
@@ -238,7 +238,7 @@ impl ClusterRole {
         }
     }
 
-    /// No number is given twice by one coordinator: terms have one leader each.
+    /// The number of the next proposal. Numbers are unique: each term has one leader.
     pub fn name_proposal(&mut self) -> Option<u64> {
         match &mut self.part {
             Part::Leads(leading) => {
@@ -249,12 +249,10 @@ impl ClusterRole {
         }
     }
 
-    /// A client waits for an answer from now on, unless no coordinator leads here. `is_sought` when the others are
-    /// asked at once whether another leads.
-    ///
-    /// If no other had come to lead when this was asked, then the core knew all that was agreed on; what the client
-    /// wants done now is not agreed on where another leads. Where nothing will be decided, that is found out while the
-    /// core is at it.
+    /// Registers a client's request, unless this coordinator follows. `is_sought` if the others are already being
+    /// asked whether another one leads. If none had become leader when the request was made, the core knew everything
+    /// committed, and the client's change is not committed under another leader. Requests that decide nothing are
+    /// confirmed while the core handles them.
     pub fn handle_asker(&mut self, id: u64, is_sought: bool) -> bool {
         let Part::Leads(leading) = &self.part else {
             return false;
@@ -263,7 +261,7 @@ impl ClusterRole {
         true
     }
 
-    /// Whether the others must be asked now if another leads.
+    /// Takes the reply. Returns whether the others must be asked now whether another one leads.
     pub fn handle_answer(&mut self, id: u64, response: Response) -> bool {
         let applied = match &self.part {
             Part::Leads(leading) => leading.applied,
@@ -272,17 +270,17 @@ impl ClusterRole {
         self.waiting.handle_answer(id, response, applied)
     }
 
-    /// No other had come to lead when this was asked.
+    /// No other coordinator had become leader when the request was made.
     pub fn handle_certain(&mut self, id: u64) {
         self.waiting.handle_certain(id);
     }
 
-    /// That is not to be found out any longer.
+    /// The question cannot be answered any more.
     pub fn handle_uncertain(&mut self, id: u64, elsewhere: Response) {
         self.waiting.dismiss(id, elsewhere);
     }
 
-    /// An answer that may be given now.
+    /// A reply that may be sent now.
     pub fn poll_answer(&mut self) -> Option<(u64, Response)> {
         self.waiting.poll_answer()
     }

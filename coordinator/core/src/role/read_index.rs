@@ -1,7 +1,7 @@
-//! `ReadIndex` (Raft, section 6.4): pending requests. A request is answered only once it is certain that no other
-//! coordinator had become leader when it was made: a majority of coordinators has followed since. A decision that was
-//! proposed after the request, and agreed on, proves that by itself. A request without a decision asks the other
-//! coordinators.
+//! `ReadIndex` (Raft, section 6.4): pending requests. A reply is sent only once it is certain that no other
+//! coordinator had become leader when the request was made: a majority of coordinators has confirmed the leader since.
+//! A command that was proposed after the request, and committed, proves that by itself. Otherwise the other
+//! coordinators are asked.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,13 +10,13 @@ use reweave_common::operator::Response;
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReadIndex {
     askers: BTreeMap<u64, Asker>,
-    /// Answers that may be given.
+    /// Replies that may be sent.
     answers: VecDeque<(u64, Response)>,
 }
 
 #[derive(Debug, Clone)]
 struct Asker {
-    /// How many commands had been proposed by then.
+    /// The number of commands proposed before the request.
     proposed: u64,
     certainty: Certainty,
     answer: Option<Response>,
@@ -34,7 +34,7 @@ impl ReadIndex {
         self.askers.is_empty()
     }
 
-    /// `is_sought` when the others are asked already.
+    /// `is_sought` if the others are already being asked.
     pub(super) fn push(&mut self, id: u64, proposed: u64, is_sought: bool) {
         let certainty = if is_sought {
             Certainty::Sought
@@ -49,7 +49,7 @@ impl ReadIndex {
         self.askers.insert(id, asker);
     }
 
-    /// Whether the others must be asked now. This many of the commands are agreed on.
+    /// Takes the reply; `applied` commands are committed. Returns whether the others must be asked now.
     pub(super) fn handle_answer(&mut self, id: u64, answer: Response, applied: u64) -> bool {
         let Some(asker) = self.askers.get_mut(&id) else {
             return false;
@@ -73,7 +73,7 @@ impl ReadIndex {
         }
     }
 
-    /// The same to this one, for any request.
+    /// Answers all pending requests with the same reply.
     pub(super) fn dismiss(&mut self, id: u64, answer: Response) {
         if self.askers.remove(&id).is_some() {
             self.answers.push_back((id, answer));
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// A client that asked after this many proposals.
+    /// A request after this many proposals.
     fn asking(proposed: u64, is_sought: bool) -> ReadIndex {
         let mut waiting = ReadIndex::default();
         waiting.push(7, proposed, is_sought);
@@ -127,7 +127,7 @@ mod tests {
         assert!(waiting.is_empty());
     }
 
-    /// It was under way already: who agreed to it may have done so before this was asked.
+    /// A command proposed earlier proves nothing: it may have been confirmed before the request.
     #[test]
     fn earlier_proposal_proves_no_leadership() {
         let mut waiting = asking(3, false);

@@ -21,18 +21,18 @@ use crate::plan::{blast_radius, plan_check, proposals};
 use crate::rollout::verify::concerned;
 use crate::rollout::{DecisionContext, Hindrance, first_step, is_needed};
 
-/// This many times as often as else it looks at most, however much goes down.
+/// How many times more often the cluster is checked at most while something is down.
 const URGENT_DECISION_FACTOR: u32 = 10;
 
-/// Looks from time to time, and remembers the time of its changes.
+/// Decides at intervals, and remembers when it last changed something.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Autopilot {
     looks: IntervalTimer,
-    /// Something has gone down since.
+    /// A link or node has gone down since the last decision.
     hurries: bool,
-    /// How many plans had ended when it last looked.
+    /// The number of ended plans at the last decision.
     ended: u64,
-    /// When it saw that one had which changed something.
+    /// When it saw that a plan with an effect had ended.
     changed_at: Option<Moment>,
     waits: Option<WaitReason>,
     failing: FailingLinks,
@@ -44,7 +44,7 @@ pub(crate) enum WaitReason {
     CoolingDown {
         rest: Duration,
     },
-    /// As far as can be seen.
+    /// No problem is found.
     NothingToMend {
         not_seen: NotSeen,
     },
@@ -52,20 +52,20 @@ pub(crate) enum WaitReason {
     TooFewReadings {
         flow: FlowKey,
     },
-    /// A link fails, and there is not enough beside it.
+    /// A link fails, and the other links have too little capacity to drain it.
     NotDrained {
         kept: DrainRefusal,
     },
-    /// The plan is there, and it is not the time for it.
+    /// A plan exists, and no change window is open.
     OutOfHours {
         hours: String,
         rest: Duration,
     },
-    /// The plan is there, and a person has to insist on it.
+    /// A plan exists, and is so large that an operator must force it.
     TooWide {
         why: Refused,
     },
-    /// The plan is there and cannot begin yet.
+    /// A plan exists and cannot start yet.
     NotReady {
         reasons: Vec<String>,
     },
@@ -130,7 +130,7 @@ impl Autopilot {
         };
     }
 
-    /// Something has gone down, and what is lost until the next look is lost.
+    /// Something has gone down: the next decision is made early.
     pub(crate) fn hurry(&mut self) {
         self.hurries = true;
     }
@@ -146,7 +146,7 @@ impl Autopilot {
         }
     }
 
-    /// A drain of a link wants nothing to pass it, and switches follow pins over it all the same: that these go was
+    /// Removes pins over drained links: switches would still follow them. The request for the drain covers this.
     /// asked for with it.
     fn end_drains(&mut self, turn: &mut DecisionContext<'_>) {
         let Some(plan) = proposals::off_drained(turn.world(), turn.state) else {
@@ -157,7 +157,7 @@ impl Autopilot {
         }
     }
 
-    /// Proposes what would repair things, and approves it when it still would.
+    /// Proposes a plan that repairs a finding, and approves it if it still does.
     fn look(&mut self, turn: &mut DecisionContext<'_>) -> Option<WaitReason> {
         let world = turn.world();
         let urgent = proposals::urgent(world, turn.state);
@@ -194,17 +194,17 @@ impl Autopilot {
     ) -> Option<WaitReason> {
         let mut offers = turn.state.offers().map(|it| &it.plan);
         match offers.find(|offer| proposals::do_the_same(offer, &plan)) {
-            // Rates do not speak for routes that lead nowhere.
+            // For routes that lead nowhere, the gain in rates is irrelevant.
             Some(offer) => approve(turn, offer, is_urgent),
             None => self.propose(turn, plan),
         }
     }
 
-    /// And looks again at once, to approve it.
+    /// Proposes the plan. The next decision follows at once, to approve it.
     fn propose(&mut self, turn: &mut DecisionContext<'_>, plan: Plan) -> Option<WaitReason> {
         let plan = promising(turn.world(), turn.state, plan);
         if let Some(too_large) = plan_check::too_large(&plan) {
-            let reasons = reason_list::told(&[too_large], turn.known.fabric);
+            let reasons = reason_list::texts(&[too_large], turn.known.fabric);
             return Some(WaitReason::NotReady { reasons });
         }
         let proposal = turn.proposal(plan, Author::Policy);
@@ -231,15 +231,15 @@ impl Autopilot {
     }
 }
 
-/// What is made here goes one after the other.
+/// Whether a plan of automatic mode is running: they run one at a time.
 fn is_at_it(state: &State) -> bool {
     let approved = |it: &Rollout| it.approved.as_ref().map(|approved| approved.by.clone());
     let mut under_way = state.under_way();
     under_way.any(|it| approved(it) == Some(Author::Policy))
 }
 
-/// Another that is on its way has it in hand, or a person has one on offer that is of another kind: that is
-/// theirs to carry out, or to let go.
+/// Whether another running plan repairs this, or an operator's proposal of another kind does: the operator decides
+/// about it.
 fn is_in_the_way(turn: &DecisionContext<'_>, plan: &Plan) -> bool {
     let claims = turn.claims(plan);
     let shares = |it: &&Rollout| it.claims.shared_with(&claims).is_some();
@@ -253,7 +253,7 @@ fn is_a_persons(turn: &DecisionContext<'_>, rollout: &Rollout) -> bool {
     rollout.proposed.by != Author::Policy && is_other
 }
 
-/// What speaks against carrying it out unasked.
+/// What forbids applying a plan automatically now.
 pub(crate) fn not_now(known: Measurements<'_>, plan: &Plan) -> Option<WaitReason> {
     if !known.policy.promises_enough(&plan.report) {
         return Some(WaitReason::TooLittleToGain);
@@ -264,7 +264,7 @@ pub(crate) fn not_now(known: Measurements<'_>, plan: &Plan) -> Option<WaitReason
     Some(WaitReason::TooFewReadings { flow: unsure })
 }
 
-/// Another goes the next time.
+/// Withdraws one outdated proposal; others follow at the next decisions.
 fn withdraw_one(turn: &mut DecisionContext<'_>) {
     let mut offers = turn.state.offers().filter(|it| !is_a_persons(turn, it));
     if let Some(offer) = offers.next() {
@@ -277,7 +277,7 @@ fn withdraw_one(turn: &mut DecisionContext<'_>) {
     }
 }
 
-/// What cannot wait does not.
+/// Approves the plan. Urgent plans skip the waiting times.
 fn approve(turn: &mut DecisionContext<'_>, proposed: &Plan, is_urgent: bool) -> Option<WaitReason> {
     let policy = turn.known.policy;
     let rest = policy.opens_in(turn.known.now).filter(|_| !is_urgent);
@@ -307,7 +307,7 @@ fn approve(turn: &mut DecisionContext<'_>, proposed: &Plan, is_urgent: bool) -> 
             reasons,
         }),
         Err(Hindrance::Unready(reasons)) => {
-            let reasons = reason_list::told(&reasons, turn.known.fabric);
+            let reasons = reason_list::texts(&reasons, turn.known.fabric);
             return Some(WaitReason::NotReady { reasons });
         }
         Err(Hindrance::Unjudged) => {

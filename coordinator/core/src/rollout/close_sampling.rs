@@ -1,4 +1,4 @@
-//! While the leader waits for port readings, the nodes send them many times between two reports.
+//! Fast sampling of ports, while the leader waits for their readings.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::idle_proof::Port;
 use crate::estimate::interval_timer::IntervalTimer;
 
 const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
-/// Until it is asked again, and a little longer.
+/// Lasts until the next request, with a margin.
 const CLOSE_SAMPLING: FastSampling = FastSampling { for_ms: 1500 };
 
 #[derive(Debug, Clone, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct CloseSampling {
 }
 
 impl CloseSampling {
-    /// An absent agent would not receive it.
+    /// Requests fast sampling, from connected agents only.
     pub(crate) fn ask<'p>(
         &mut self,
         turn: &mut DecisionContext<'_>,

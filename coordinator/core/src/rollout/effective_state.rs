@@ -1,5 +1,5 @@
-//! The network as one plan of several finds it: its own changes, combined with any state that the other plans may be
-//! in now. The checker judges each next step of the others against this state, too.
+//! The network from the view of one of several plans: its own changes, combined with every state that the other plans
+//! may be in. The checker judges the others' next steps against this state, too.
 
 use reweave_common::circuit::CircuitSet;
 use reweave_common::fabric::{Circuits, Fabric};
@@ -12,34 +12,34 @@ use crate::log::state::{Migration, Rollout, Stage, State};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct EffectiveState {
     pub(super) tables: Tables,
-    /// Nodes of its own that may hold these instead, and nodes of all.
+    /// Tables that the plan's own nodes may hold instead, and those of all nodes.
     pub(super) own_unsure: Round,
     pub(super) unsure: Round,
     pub(super) circuits: Circuits,
 }
 
 impl EffectiveState {
-    /// Just before a plan departs, or wherever it is.
+    /// The state just before a plan starts, or during it.
     pub(super) fn new(state: &State, fabric: &Fabric, plan: Generation) -> Self {
         let in_force = state.in_force();
-        let journey = state.rollout(plan).and_then(|it| it.phase.journey());
+        let migration = state.rollout(plan).and_then(|it| it.phase.migration());
         let mut around = Self {
             tables: in_force.tables.clone(),
-            own_unsure: journey.map(|it| it.unsure.clone()).unwrap_or_default(),
+            own_unsure: migration.map(|it| it.unsure.clone()).unwrap_or_default(),
             unsure: Round::new(),
             circuits: in_force.circuits_of(fabric),
         };
         around.unsure.clone_from(&around.own_unsure);
-        if let (Some(rollout), Some(journey)) = (state.rollout(plan), journey) {
-            around.take(rollout, journey, &journey.circuits);
+        if let (Some(rollout), Some(migration)) = (state.rollout(plan), migration) {
+            around.take(rollout, migration, &migration.circuits);
         }
         for other in state.beside(plan) {
-            if let Some(journey) = other.phase.journey() {
-                around.take(other, journey, &certain(journey));
-                around.unsure.extend(journey.unsure_now());
+            if let Some(migration) = other.phase.migration() {
+                around.take(other, migration, &certain(migration));
+                around.unsure.extend(migration.unsure_now());
             }
         }
-        // Of a round of pins, nodes hold the same table either way.
+        // In a round of pins, nodes hold the same table before and after.
         let Self {
             tables,
             own_unsure,
@@ -52,9 +52,9 @@ impl EffectiveState {
         around
     }
 
-    fn take(&mut self, rollout: &Rollout, journey: &Migration, circuits: &Circuits) {
+    fn take(&mut self, rollout: &Rollout, migration: &Migration, circuits: &Circuits) {
         for &node in &rollout.claims.nodes {
-            match journey.tables.get(&node) {
+            match migration.tables.get(&node) {
                 Some(table) => self.tables.insert(node, table.clone()),
                 None => self.tables.remove(&node),
             };
@@ -66,10 +66,10 @@ impl EffectiveState {
     }
 }
 
-/// While circuits may be moving, those that are there before and after.
-fn certain(journey: &Migration) -> Circuits {
-    let mut circuits = journey.circuits.clone();
-    if let Stage::Switching(moving) = &journey.stage {
+/// The circuits before a move and after it, while they may be moving.
+fn certain(migration: &Migration) -> Circuits {
+    let mut circuits = migration.circuits.clone();
+    if let Stage::Switching(moving) = &migration.stage {
         for (optical, target) in &moving.targets {
             let [expected, desired] = [&target.moved.expected, &target.moved.desired];
             let both = expected.iter().filter(|&circuit| desired.contains(circuit));

@@ -1,4 +1,4 @@
-//! From pins, which name links, to rules, which name interfaces and addresses.
+//! Converts pins, which name links, to rules, which name interfaces and addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ pub(crate) fn rerouted(parent: &[Pin], plan: &[Pin]) -> BTreeSet<FlowKey> {
     difference(parent, plan).map(|pin| pin.flow).collect()
 }
 
-/// The switches at which a plan lifts pins of its parent, and those at which it sets new ones.
+/// The switches at which the plan removes pins of its parent, and those at which it sets new ones.
 pub(crate) fn lifted_and_set(parent: &[Pin], plan: &[Pin]) -> [BTreeSet<NodeId>; 2] {
     let [before, after] = [parent, plan].map(|pins| pins.iter().collect::<BTreeSet<_>>());
     [[&before, &after], [&after, &before]].map(|[pins, others]| {
@@ -65,7 +65,7 @@ fn difference<'p>(parent: &'p [Pin], plan: &'p [Pin]) -> impl Iterator<Item = &'
     differing.into_iter()
 }
 
-/// How a node carries its table out.
+/// A node's table as routes.
 pub(crate) fn routes(
     table: &ForwardingTable,
     fabric: &Fabric,
@@ -86,7 +86,7 @@ pub(crate) fn routes(
     table.towards.iter().map(route).collect()
 }
 
-/// Over a fibre the next hop is known by the address that it keeps; over a cable by that of its end.
+/// The next hop over a link: over a fibre it is the peer's loopback address, over a cable the address of its end.
 fn route_hop(
     at: NodeId,
     NextHop { link, weight }: NextHop,

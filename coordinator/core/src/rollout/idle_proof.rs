@@ -1,6 +1,6 @@
-//! Proves that a port is idle: two readings of its counters, far enough apart, with next to nothing between them.
-//! Reports of nodes are no proof: a card may go on sending. A port whose node fell silent may have begun to send
-//! again, so each reading expires.
+//! Proves that a port is idle: two readings of its counters, far enough apart, differ by next to nothing. An agent's
+//! word is no proof, because a NIC may go on sending. A node that stopped reporting may have started to send again, so
+//! each reading expires.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::log::reason::Reason;
 use crate::model::world::Measurements;
 
 const MIN_IDLE: Duration = Duration::from_millis(200);
-/// Neighbours go on greeting each other.
+/// Neighbours keep exchanging keepalives.
 const MAX_BYTES_PER_S: f64 = 125_000.0;
-/// A longer stretch, in which an agent was stalled, may hide more of what was sent at its end.
+/// A longer interval, in which an agent was stalled, may hide traffic at its end.
 const MAX_STRETCH: Duration = Duration::from_secs(1);
 
-/// What a node calls one of its ends of links.
+/// A node and the name of one of its interfaces.
 pub(crate) type Port = (NodeId, String);
 
 #[derive(Debug, Clone)]
@@ -29,12 +29,12 @@ pub(crate) struct IdleTracker {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Watched {
-    /// Where the stretch begins that is looked at: when, and how much had passed by then.
+    /// The first reading of the current interval: its time, and the bytes counted until then.
     first: Option<(Moment, u64)>,
     last_quiet: Option<Stretch>,
 }
 
-/// A whole stretch in which next to nothing passed.
+/// A complete interval with next to no traffic.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     bytes: u64,
@@ -42,16 +42,16 @@ struct Stretch {
     end: Moment,
 }
 
-/// All ports were idle at their last reading.
+/// The idle intervals of all ports.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IdleProof {
     pub ports: Vec<IdlePort>,
-    /// The end of the oldest stretch among them. `None` where there was no port to look at.
+    /// The end of the oldest interval among them. None if there was no port.
     pub at: Option<Moment>,
 }
 
 impl IdleTracker {
-    /// Readings that came before count for nothing.
+    /// Ignores readings before `since`.
     pub(crate) fn new(since: Moment) -> Self {
         Self {
             since,
@@ -59,7 +59,7 @@ impl IdleTracker {
         }
     }
 
-    /// Of these, and no others that mattered before.
+    /// Follows exactly these ports.
     pub(crate) fn handle_observations(
         &mut self,
         known: Measurements<'_>,
@@ -72,14 +72,14 @@ impl IdleTracker {
             let watched = before.get(&port).copied().unwrap_or_default();
             let watched = self.ports.entry(port).or_insert(watched);
             if let Some(counters) = counters.filter(|it| it.at > self.since) {
-                // Hosts say what they like, and the sum stops at the most that can be counted.
+                // Agents may report any number, so the sum saturates.
                 let passed = (counters.value.sent + counters.value.received).count();
                 watched.see(counters.at, passed);
             }
         }
     }
 
-    /// Of every port, or those that are not known to have been quiet at `max_age` before `now` or later.
+    /// The proof for all ports, or the reasons for those without an idle interval that ended within `max_age`.
     pub(crate) fn proof(&self, now: Moment, max_age: Duration) -> Result<IdleProof, Vec<Reason>> {
         let mut proof = IdleProof {
             ports: Vec::new(),
@@ -110,7 +110,7 @@ impl IdleTracker {
 }
 
 impl Watched {
-    /// Stretch by stretch: what was idle for long has not saved up anything for what comes then.
+    /// Checks each interval by itself: a long idle time earns no allowance.
     fn see(&mut self, at: Moment, passed: u64) {
         let Some((first, before)) = self.first else {
             self.first = Some((at, passed));
@@ -138,7 +138,7 @@ mod tests {
 
     const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-    /// A port that is looked at again and again.
+    /// A port with a reading at each step.
     struct Port {
         now: Moment,
         passed: u64,
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// However long it was idle before, that earns it nothing.
+    /// A long idle time before does not excuse traffic.
     #[test]
     fn idle_port_is_busy_on_traffic() {
         let mut port = Port::new();
@@ -205,7 +205,7 @@ mod tests {
         assert!(!port.is_quiet());
     }
 
-    /// A little of it all the time is traffic, too.
+    /// A little traffic all the time is traffic, too.
     #[test]
     fn slow_stream_is_never_idle() {
         let mut port = Port::new();
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!((proof.ports.len(), proof.at), (2, Some(ends[0])));
     }
 
-    /// Its node has fallen silent since, while others were waited for.
+    /// The node has stopped reporting, while other ports were awaited.
     #[test]
     fn stale_idle_proof_is_rejected() {
         let mut port = Port::new();

@@ -1,4 +1,4 @@
-//! Registered jobs: detects those that vanished, and cleans up after those that are over.
+//! Ends registered jobs that vanished, and removes the pins of ended ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,29 +15,29 @@ use crate::model::world::{Measurements, World};
 use crate::plan::proposals;
 use crate::rollout::{DecisionContext, first_step};
 
-/// When the leader last heard of each job, and whose pins it removes. A new leader counts all jobs as heard at that
-/// moment: it ends a job late rather than early.
+/// When each job was last active, and the hosts of ended jobs. A new leader counts all jobs as active at its election:
+/// it ends a job late rather than early.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobRegistry {
     looks: IntervalTimer,
     heard: BTreeMap<String, (Moment, BTreeSet<NodeId>)>,
-    /// Hosts of jobs that are over.
+    /// The hosts of ended jobs.
     over: BTreeSet<BTreeSet<NodeId>>,
 }
 
 impl JobRegistry {
-    /// A permitted request about a job is a sign of its life.
+    /// A permitted request about a job shows that it is active.
     pub(crate) fn handle_asked(&mut self, now: Moment, asked: &OperatorRequest) {
         let Request::Job { job, .. } = &asked.request else {
             return;
         };
-        let may_tell = asked.request.may_be_asked_by(asked.principal.role);
-        if let Some((heard, _)) = self.heard.get_mut(job).filter(|_| may_tell) {
+        let may_report = asked.request.may_be_asked_by(asked.principal.role);
+        if let Some((heard, _)) = self.heard.get_mut(job).filter(|_| may_report) {
             *heard = now;
         }
     }
 
-    /// When it was heard of, as far as this leader knows.
+    /// When the job was last active, as far as this leader knows.
     pub(crate) fn heard(&self, job: &str) -> Option<Moment> {
         Some(self.heard.get(job)?.0)
     }
@@ -63,17 +63,17 @@ impl JobRegistry {
         match vanished {
             Some((job, _)) => turn.decide(Change::Registered {
                 job: job.clone(),
-                told: None,
+                registration: None,
                 by: Author::Policy,
             }),
             None => self.let_go(turn),
         }
     }
 
-    /// As the log has it: what was known and is not there any longer is over.
+    /// Follows the log: a job that is no longer registered has ended.
     fn follow(&mut self, now: Moment, registered: &BTreeMap<String, Registered>) {
-        for (job, told) in registered {
-            let hosts: BTreeSet<_> = told.hosts.iter().copied().collect();
+        for (job, report) in registered {
+            let hosts: BTreeSet<_> = report.hosts.iter().copied().collect();
             let (_, known) = self
                 .heard
                 .entry(job.clone())
@@ -85,7 +85,7 @@ impl JobRegistry {
         self.over.extend(over.map(|(_, (_, hosts))| hosts));
     }
 
-    /// Sessions between hosts of a job that send, or have sent much and rest, speak for it.
+    /// A session between hosts of a job that sends, or has sent much and is idle, shows that the job is active.
     fn listen(&mut self, world: &World<'_>) {
         let known = world.known;
         let jobs = known.resting.all_jobs(world);
@@ -98,7 +98,8 @@ impl JobRegistry {
         }
     }
 
-    /// Pins of flows that have ended with their job go, in manual mode too: the order that ended the job asked for it.
+    /// Removes pins of flows that ended with their job, in manual mode too: the request that ended the job covers
+    /// this.
     fn let_go(&mut self, turn: &mut DecisionContext<'_>) {
         let pins = &turn.state.in_force().pins;
         self.over
@@ -121,7 +122,7 @@ impl JobRegistry {
     }
 }
 
-/// Whether both ends of its flow are among these.
+/// Whether both ends of the pinned flow are among these hosts.
 fn joins(known: Measurements<'_>, pin: &Pin, hosts: &BTreeSet<NodeId>) -> bool {
     let ends = [pin.flow.source, pin.flow.destination];
     let mut owners = ends.iter().map(|end| known.ingest.owner(*end.ip()));

@@ -1,5 +1,5 @@
-//! Whether new circuits have stable light: one reading may fall into the moment in which a bad fibre shines. The
-//! check requires light for some time, in every reading, without a counted loss in between.
+//! Checks that new circuits have stable light. A single reading may hit the moment in which a bad fibre has light, so
+//! this requires light for some time, in every reading, without a counted loss in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use super::idle_proof::Port;
 use crate::log::reason::Reason;
 use crate::model::world::Measurements;
 
-/// A link that is seen seldom, since its agent does not look closely, may come and go in between.
+/// Fewer readings could miss a link that flaps.
 const MIN_READINGS: u32 = 3;
 
 #[derive(Debug, Clone)]
 pub(crate) struct LinkUpCheck {
     since: Moment,
-    /// A link that comes and goes does so within less.
+    /// How long light must last; a flapping link loses it sooner.
     lasts: Duration,
     ports: BTreeMap<Port, Seen>,
 }
 
-/// Without any break until now.
+/// Light without a break until now.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     first: Option<Moment>,
     last: Option<Moment>,
     readings: u32,
-    /// How often it had gone by then, where the interface counts.
+    /// The interface's count of carrier losses, where it has one.
     falls: Option<u64>,
 }
 
 impl LinkUpCheck {
-    /// Readings that came before are of other circuits.
+    /// Ignores readings before `since`, which are about other circuits.
     pub(crate) fn new(since: Moment, lasts: Duration) -> Self {
         Self {
             since,
@@ -61,7 +61,7 @@ impl LinkUpCheck {
         }
     }
 
-    /// Ports that light has not come to for good.
+    /// The ports without stable light.
     pub(crate) fn missing(&self) -> Vec<Reason> {
         let missing = self
             .ports
@@ -75,7 +75,7 @@ impl LinkUpCheck {
     }
 }
 
-/// How often the light of a port has gone, and when that was read.
+/// A port's count of carrier losses, and when it was read.
 fn falls(known: Measurements<'_>, (node, interface): &Port) -> Option<(Moment, u64)> {
     let observed = known.ingest.observations().node(*node)?;
     let place = CounterSource::Interface(interface.clone());
@@ -96,7 +96,7 @@ impl Seen {
         }
     }
 
-    /// What was counted before light came is of no concern.
+    /// Ignores losses before the light came.
     fn count(&mut self, at: Moment, total: u64) {
         if self.first.is_none_or(|first| at < first) {
             return;
@@ -120,7 +120,7 @@ mod tests {
 
     const MIN_LIGHT_TIME: Duration = Duration::from_secs(1);
 
-    /// Whether light that was seen like this, every half second, is light that lasts.
+    /// Whether light with these readings, one every 500 ms, counts as stable.
     fn lasts(readings: &[bool]) -> bool {
         let mut seen = Seen::default();
         for (at, up) in (0..).step_by(500).zip(readings) {
@@ -152,7 +152,7 @@ mod tests {
         assert!(seen.lasts(MIN_LIGHT_TIME));
     }
 
-    /// No reading needs to fall into the time in which it was gone.
+    /// A loss of light between two readings is found by the counter.
     #[test]
     fn light_drops_between_readings_count() {
         let mut seen = Seen::default();

@@ -18,7 +18,7 @@ use crate::model::world::{DecisionWorld, World};
 use crate::plan::drain_routes::crossed;
 use crate::rollout::{IdleTracker, Port};
 
-/// Port readings of devices under maintenance, by the routes that were in force.
+/// Port readings of devices under maintenance, under the routes in force.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MaintenanceMonitor {
     looks: IntervalTimer,
@@ -38,10 +38,10 @@ impl MaintenanceMonitor {
         let generation = state.in_force().generation;
         for maintenance in state.maintenance() {
             let place = maintenance.place;
-            let anew = || (generation, IdleTracker::new(known.now));
-            let watched = self.watched.entry(place).or_insert_with(anew);
+            let restarted = || (generation, IdleTracker::new(known.now));
+            let watched = self.watched.entry(place).or_insert_with(restarted);
             if watched.0 != generation {
-                *watched = anew();
+                *watched = restarted();
             }
             let ends = ends(world, state, place).into_iter();
             let ports = ends.flat_map(|(_, ports)| ports);
@@ -49,7 +49,7 @@ impl MaintenanceMonitor {
         }
     }
 
-    /// Why it is not proven that nothing passes it.
+    /// Why it is not proven that the device carries nothing.
     pub(crate) fn objections(
         &self,
         world: &World<'_>,
@@ -63,7 +63,7 @@ impl MaintenanceMonitor {
             return led.map(|link| Reason::NotAround { link }).collect();
         }
         let ends = ends(world, state, place);
-        // While it is worked on, it need not speak to its neighbours.
+        // A device under maintenance may be silent.
         let is_open = |it: &Maintenance| it.place == place && it.stage == MaintenanceStage::Working;
         let is_open = state.maintenance().iter().any(is_open);
         let unseen = ends
@@ -99,20 +99,20 @@ impl MaintenanceMonitor {
                 by: it.by.to_string(),
                 age_ms: crate::log::millis::millis(known.now.since(it.since)),
                 links: links.map(|link| fabric.link_name(link)).collect(),
-                not_empty: crate::log::reason_list::told(&objections, fabric),
+                not_empty: crate::log::reason_list::texts(&objections, fabric),
             }
         };
         state.maintenance().iter().map(status).collect()
     }
 }
 
-/// The links of a place that there are, by the circuits in force.
+/// The device's links that exist with the circuits in force.
 fn lit(fabric: &Fabric, state: &State, place: Device) -> BTreeSet<LinkId> {
     let dark = fabric.dark(&state.in_force().circuits_of(fabric));
     place.links(fabric).difference(&dark).copied().collect()
 }
 
-/// By link, its ends at nodes that report.
+/// The ports of each link at nodes that report.
 fn ends(world: &World<'_>, state: &State, place: Device) -> Vec<(LinkId, Vec<Port>)> {
     let fabric = world.fabric();
     let port = |from, link| {

@@ -1,4 +1,4 @@
-//! The rates that a verdict compares: just before the first instruction, and after the last answer.
+//! The rates that a verdict compares: just before the first instruction, and after the last acknowledgement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,12 +19,13 @@ use crate::model::jobs::beat;
 use crate::model::world::{Measurements, World};
 use crate::rollout::verify::concerned;
 
-/// More iterations are not taken for one.
+/// A larger period is not taken for one iteration.
 const MAX_ITERATION_SHARE: f64 = 100.0;
-/// An iteration period that has changed is reported by then.
+/// A changed iteration period is reported within this time.
 const BEAT_SETTLE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Of all elephants, and of every flow that the plan concerns, or it cannot be judged.
+/// The rates of all elephants and of every flow that the plan concerns; without one of them the plan could not be
+/// judged.
 pub(super) fn before(world: &World<'_>, plan: &Plan) -> Result<Vec<Before>, Vec<Reason>> {
     let known = world.known;
     let concerned = concerned(plan);
@@ -56,7 +57,7 @@ fn spread(state: &FlowState) -> RateSummary {
     }
 }
 
-/// Of the flows that were there before, and of elephants that have come since.
+/// The rates of the flows measured before, and of new elephants.
 pub(super) fn after(
     known: Measurements<'_>,
     rollout: &Rollout,
@@ -77,7 +78,7 @@ pub(super) fn after(
         .collect()
 }
 
-/// How long iterations take since then, in the order of what is promised of them.
+/// The iteration times since then, in the order of the predictions.
 pub(super) fn periods(
     known: Measurements<'_>,
     plan: &Plan,
@@ -87,7 +88,7 @@ pub(super) fn periods(
     promised.map(|it| period(known, it, since)).collect()
 }
 
-/// By the most certain iteration period reported since.
+/// The most certain iteration period reported since then.
 fn period(known: Measurements<'_>, promised: &Iteration, since: Moment) -> Option<TimeSpan> {
     let hosts = promised.exchanged.iter();
     let heard = hosts.filter_map(|(&host, work)| Some((beat(known, host)?, *work)));
@@ -95,26 +96,26 @@ fn period(known: Measurements<'_>, promised: &Iteration, since: Moment) -> Optio
         let period = time_for(work, heard.value)?;
         let is_new = heard.at.since(since) >= learned_for(heard.value);
         let is_same = is_same_period(period, promised.before);
-        let is_told = is_new || is_same && heard.at.since(since) >= BEAT_SETTLE_TIMEOUT;
-        is_told.then_some((heard.value.confidence_percent, period))
+        let is_settled = is_new || is_same && heard.at.since(since) >= BEAT_SETTLE_TIMEOUT;
+        is_settled.then_some((heard.value.confidence_percent, period))
     });
     let surest = timed.max_by_key(|(confidence, _)| *confidence);
     surest.map(|(_, period)| period)
 }
 
-/// Two iterations that are alike are heard now as one, now as two: what counts is how long the same work takes.
+/// Two similar iterations may be detected as one or as two, so the time is scaled to the same work.
 fn time_for(work: Bytes, beat: IterationPeriod) -> Option<TimeSpan> {
     let share = work.count() as f64 / beat.exchanged() as f64;
     let is_sane = share.is_finite() && share < MAX_ITERATION_SHARE;
     is_sane.then(|| beat.period.scaled(share))
 }
 
-/// All of that is from before the instruction.
+/// How much of the period's evidence is from before the instruction.
 fn learned_for(beat: IterationPeriod) -> Duration {
     beat.period.saturating_mul(beat.iterations)
 }
 
-/// Flows whose rates other plans on their way are made to change.
+/// Flows whose rates other running plans are to change.
 pub(super) fn of_others(state: &State, rollout: &Rollout) -> BTreeSet<FlowKey> {
     let others = state.beside(rollout.plan.generation);
     others

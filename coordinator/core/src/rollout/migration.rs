@@ -1,8 +1,8 @@
-//! The leader's side of a migration: what it does next for tables and circuits of the running network.
+//! The leader's part of a migration: the next action for tables and circuits of the running network.
 //!
-//! A round is sent when the checker finds it sound for the network as it is now. Circuits move when all their ports
-//! have been seen idle. Packets return when both ends see light. If a step is blocked, the migration is rolled back;
-//! the rollback is retried until it succeeds.
+//! A round is sent when the checker finds it sound in the present network. Circuits move once all their ports are
+//! proven idle. Packets return once both ends have light. If a step is blocked, the migration is rolled back, and the
+//! rollback is retried until it succeeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use super::effective_state::EffectiveState;
 use super::idle_proof::{IdleProof, IdleTracker, Port};
 use super::link_up_check::LinkUpCheck;
 use super::migration_check::{laid, trial};
-use super::rollback::{balk, give_up, hold};
+use super::rollback::{give_up, hold, turn_back_or_hold};
 use super::rounds::{holdings, planned_rules};
 use super::start::{Hindrance, all_connected};
 use super::{Controller, DecisionContext, measure};
@@ -31,11 +31,11 @@ use crate::log::state::{InForce, Migration, Moving, Rollout, Stage};
 use crate::model::world::{Measurements, World};
 use crate::plan::migration::{MigrationStart, RoundWidth};
 
-/// Packets that were under way have come through by then.
+/// Packets in flight have arrived within this time.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Lasers need some time to find each other, and light has to stay.
+/// Lasers need some time to align, and their light has to be stable.
 const LIGHT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What was idle then may have begun to send again since.
+/// A port may start to send again after this time.
 const IDLE_PROOF_TTL: Duration = Duration::from_secs(1);
 
 /// Whether a plan changes more than pins.
@@ -48,8 +48,11 @@ pub(crate) fn is_needed(known: Measurements<'_>, in_force: &InForce, plan: &Plan
     moves || plan.tables != in_force.tables
 }
 
-/// As far as it could begin now. One that is still being judged is shown: nothing of it is carried out before.
-pub(crate) fn course_of(turn: &DecisionContext<'_>, plan: &Plan) -> Option<operator::Course> {
+/// The migration that could start now, for operators. Nothing is shown for a plan that was found unsound.
+pub(crate) fn named_migration(
+    turn: &DecisionContext<'_>,
+    plan: &Plan,
+) -> Option<operator::NamedMigration> {
     if !is_needed(turn.known, turn.state.in_force(), plan) {
         return None;
     }
@@ -60,10 +63,14 @@ pub(crate) fn course_of(turn: &DecisionContext<'_>, plan: &Plan) -> Option<opera
     let around = &trial.basis.around;
     let before = (&around.tables, &around.circuits);
     let fabric = turn.known.fabric;
-    Some(operator::Course::named(&trial.course, before, fabric))
+    Some(operator::NamedMigration::named(
+        &trial.migration_plan,
+        before,
+        fabric,
+    ))
 }
 
-/// What the checker of plans goes by now.
+/// What the checker's verdict rests on.
 pub(crate) fn base_of(turn: &DecisionContext<'_>, plan: &Plan) -> operator::Base {
     let (known, in_force) = (turn.known, turn.state.in_force());
     let circuits = in_force.circuits_of(known.fabric);
@@ -87,39 +94,42 @@ pub(super) fn departure(
 ) -> Result<Departure, Hindrance> {
     let world = turn.world();
     let trial = laid(turn, plan)?;
-    let course = &trial.course;
-    all_connected(turn.known, nodes_of(course).collect()).map_err(Hindrance::Unready)?;
+    let migration_plan = &trial.migration_plan;
+    all_connected(turn.known, nodes_of(migration_plan).collect()).map_err(Hindrance::Unready)?;
     let rules = planned_rules(turn, plan).map_err(Hindrance::Unready)?;
-    for round in rounds_of(course) {
+    for round in rounds_of(migration_plan) {
         holdings(turn, round, &rules).map_err(Hindrance::Unready)?;
     }
-    let undriven = undriven(turn.known, course);
+    let undriven = undriven(turn.known, migration_plan);
     if !undriven.is_empty() {
         return Err(Hindrance::Unready(undriven));
     }
     let before = measure::before(world, plan).map_err(Hindrance::Unready)?;
     Ok(Departure {
         generation: plan.generation,
-        course: course.clone(),
+        migration_plan: migration_plan.clone(),
         circuits: trial.basis.around.circuits.clone(),
         before,
     })
 }
 
-fn rounds_of(course: &MigrationPlan) -> impl Iterator<Item = &Round> {
-    course.legs().filter_map(|(_, leg)| match leg {
+fn rounds_of(migration_plan: &MigrationPlan) -> impl Iterator<Item = &Round> {
+    migration_plan.steps().filter_map(|(_, step)| match step {
         MigrationStep::Round(round) => Some(round),
         MigrationStep::Switch(_) => None,
     })
 }
 
-pub(super) fn nodes_of(course: &MigrationPlan) -> impl Iterator<Item = NodeId> {
-    rounds_of(course).flat_map(|round| round.keys().copied())
+pub(super) fn nodes_of(migration_plan: &MigrationPlan) -> impl Iterator<Item = NodeId> {
+    rounds_of(migration_plan).flat_map(|round| round.keys().copied())
 }
 
-/// Optical switches in the migration that no driver reaches.
-fn undriven(known: Measurements<'_>, course: &MigrationPlan) -> Vec<Reason> {
-    let opticals = course.waves.iter().flat_map(|wave| wave.circuits.keys());
+/// Optical switches of the migration whose drivers are not connected.
+fn undriven(known: Measurements<'_>, migration_plan: &MigrationPlan) -> Vec<Reason> {
+    let opticals = migration_plan
+        .waves
+        .iter()
+        .flat_map(|wave| wave.circuits.keys());
     let missing = opticals.filter(|optical| !known.ingest.is_driven(**optical));
     missing
         .map(|&optical| Reason::NoDriver { optical })
@@ -152,7 +162,7 @@ pub(super) fn network<'a>(
     }
 }
 
-/// What the network comes to when only this plan goes on.
+/// The state of the network after this plan alone.
 pub(super) fn wanted(
     around: &EffectiveState,
     claims: &ResourceSet,
@@ -175,12 +185,12 @@ pub(super) fn wanted(
     wanted
 }
 
-/// A node in the migration that the plan does not speak for.
-pub(super) fn beyond(course: &MigrationPlan, claims: &ResourceSet) -> Option<NodeId> {
-    nodes_of(course).find(|node| !claims.nodes.contains(node))
+/// A node of the migration that the plan does not claim.
+pub(super) fn beyond(migration_plan: &MigrationPlan, claims: &ResourceSet) -> Option<NodeId> {
+    nodes_of(migration_plan).find(|node| !claims.nodes.contains(node))
 }
 
-/// Links of which an end says that they are down, by cable or by circuit.
+/// Links that one end reports as down, by cable or by circuit.
 pub(super) fn down(world: &World<'_>, circuits: &Circuits) -> BTreeSet<LinkId> {
     let fabric = world.fabric();
     let lit = fabric.lit(circuits).into_iter();
@@ -205,32 +215,32 @@ fn sees_light(known: Measurements<'_>, fibre: &Fibre) -> Option<bool> {
 }
 
 impl Controller {
-    pub(super) fn travel(
+    pub(super) fn advance_migration(
         &mut self,
         turn: &mut DecisionContext<'_>,
         rollout: &Rollout,
-        journey: &Migration,
+        migration: &Migration,
     ) {
         let plan = &rollout.plan;
-        match (&journey.stage, journey.leg()) {
+        match (&migration.stage, migration.current_step()) {
             (Stage::Due | Stage::Proven, _) if rollout.is_stopped() => {}
             (Stage::Due, Some(MigrationStep::Round(round))) => {
-                self.begin_round(turn, plan, journey, round);
+                self.begin_round(turn, plan, migration, round);
             }
             (Stage::Due, Some(MigrationStep::Switch(moved))) => {
-                self.prove(turn, plan, journey, moved);
+                self.prove(turn, plan, migration, moved);
             }
-            (Stage::Unconfirmed(step) | Stage::Confirming(step) | Stage::Telling(step), _) => {
-                self.tell(turn, rollout, journey, step);
+            (Stage::Unconfirmed(step) | Stage::Confirming(step) | Stage::Installing(step), _) => {
+                self.tell(turn, rollout, migration, step);
             }
             (Stage::Proven, Some(MigrationStep::Switch(moved))) => {
-                self.set_out(turn, plan, journey, moved);
+                self.begin_switch(turn, plan, migration, moved);
             }
-            (Stage::Switching(moving), _) => self.switch(turn, plan, journey, moving),
+            (Stage::Switching(moving), _) => self.switch(turn, plan, migration, moving),
             (Stage::Switched, Some(MigrationStep::Switch(moved))) => {
-                self.await_light(turn, plan, journey, moved);
+                self.await_light(turn, plan, migration, moved);
             }
-            // It has arrived, and what becomes of it the verdict says.
+            // A completed migration waits for its verdict.
             _ => {}
         }
     }
@@ -239,10 +249,10 @@ impl Controller {
         &mut self,
         turn: &mut DecisionContext<'_>,
         plan: &Plan,
-        journey: &Migration,
+        migration: &Migration,
         moved: &Circuits,
     ) {
-        let leaving = leaving(turn.known, journey, moved);
+        let leaving = leaving(turn.known, migration, moved);
         self.closeness.ask(turn, &leaving);
         let quiet = self.proof(turn.known, leaving);
         let is_late = self.waited(turn) >= DRAIN_TIMEOUT;
@@ -257,7 +267,7 @@ impl Controller {
                     quiet: proof.ports,
                 });
             }
-            Err(reasons) if is_late => give_up(turn, plan, journey, reasons),
+            Err(reasons) if is_late => give_up(turn, plan, migration, reasons),
             Err(_) => {}
         }
     }
@@ -275,34 +285,34 @@ impl Controller {
         quietness.proof(known.now, IDLE_PROOF_TTL)
     }
 
-    /// The proof may be another leader's, of a network that was another.
-    fn set_out(
+    /// Checks the step again: the proof may be another leader's, about an earlier state of the network.
+    fn begin_switch(
         &self,
         turn: &mut DecisionContext<'_>,
         plan: &Plan,
-        journey: &Migration,
+        migration: &Migration,
         moved: &Circuits,
     ) {
         match judge(turn, plan, MigrationStep::Switch(moved)) {
-            Ok(()) => intend_move(turn, plan, journey, moved),
+            Ok(()) => intend_move(turn, plan, migration, moved),
             Err(reasons) if self.waited(turn) >= turn.known.policy.begin_within => {
-                give_up(turn, plan, journey, reasons);
+                give_up(turn, plan, migration, reasons);
             }
             Err(_) => {}
         }
     }
 
-    /// An instruction that is sent once more, or by another leader, may move what carries packets again.
+    /// Whether the ports are still idle: a repeated instruction could move circuits that carry packets again.
     fn is_proven(
         &mut self,
         turn: &mut DecisionContext<'_>,
-        journey: &Migration,
+        migration: &Migration,
         moving: &Moving,
     ) -> bool {
         let now = turn.known.now;
         let is_fresh = |at: Moment| now.since(at) < IDLE_PROOF_TTL;
         if !self.proven.is_some_and(is_fresh) {
-            let leaving = leaving(turn.known, journey, &moving.desired());
+            let leaving = leaving(turn.known, migration, &moving.desired());
             self.closeness.ask(turn, &leaving);
             if let Ok(proof) = self.proof(turn.known, leaving) {
                 self.proven = proof.at.or(Some(now));
@@ -311,15 +321,16 @@ impl Controller {
         self.proven.is_some_and(is_fresh)
     }
 
-    /// Where a driver does not say what came of it, nothing is undone: the circuits are unknown.
+    /// Sends or repeats the drivers' instructions. Without a driver's answer nothing is undone, as the circuits are
+    /// unknown.
     fn switch(
         &mut self,
         turn: &mut DecisionContext<'_>,
         plan: &Plan,
-        journey: &Migration,
+        migration: &Migration,
         moving: &Moving,
     ) {
-        if !journey.is_moving() {
+        if !migration.is_moving() {
             let failed = moving
                 .targets
                 .iter()
@@ -333,29 +344,29 @@ impl Controller {
                 })
             });
             let reasons: Vec<_> = why.collect();
-            let gives_up = !journey.leads_back() || self.has_tried_enough(turn);
-            if gives_up && !journey.is_held() {
-                balk(turn, plan, journey, reasons);
-            } else if self.waited(turn) >= self.pause(turn, journey)
-                && self.may_move(turn, plan, journey, moving)
+            let gives_up = !migration.leads_back() || self.has_tried_enough(turn);
+            if gives_up && !migration.is_held() {
+                turn_back_or_hold(turn, plan, migration, reasons);
+            } else if self.waited(turn) >= self.pause(turn, migration)
+                && self.may_move(turn, plan, migration, moving)
             {
-                self.in_vain += 1;
+                self.failed_sends += 1;
                 again(turn, plan, moving);
             }
             return;
         }
-        if !journey.is_held() && self.is_at_a_loss(turn) {
-            let mut reasons = self.at_a_loss_for(turn, journey);
+        if !migration.is_held() && self.is_stuck(turn) {
+            let mut reasons = self.stuck_reasons(turn, migration);
             reasons.extend(judge_move(turn, plan, moving).err().into_iter().flatten());
             return hold(turn, plan, reasons);
         }
-        let may_pass = self.unclear.as_ref().is_some_and(may_pass) && !journey.is_held();
-        let is_due = may_pass || self.waited(turn) >= self.pause(turn, journey);
+        let is_transient = self.unclear.as_ref().is_some_and(is_transient) && !migration.is_held();
+        let is_due = is_transient || self.waited(turn) >= self.pause(turn, migration);
         let (is_again, due) = (
             is_due && self.unclear.is_some(),
             self.due_moves(turn, moving),
         );
-        if (!is_again && due.is_empty()) || !self.may_move(turn, plan, journey, moving) {
+        if (!is_again && due.is_empty()) || !self.may_move(turn, plan, migration, moving) {
             return;
         }
         if is_again {
@@ -367,37 +378,39 @@ impl Controller {
         }
     }
 
-    /// Since it was decided, something may have begun to send, and links may have gone down.
+    /// Whether the circuits may still move: a port may have started to send, and links may have gone down since the
+    /// decision.
     fn may_move(
         &mut self,
         turn: &mut DecisionContext<'_>,
         plan: &Plan,
-        journey: &Migration,
+        migration: &Migration,
         moving: &Moving,
     ) -> bool {
-        self.is_proven(turn, journey, moving) && judge_move(turn, plan, moving).is_ok()
+        self.is_proven(turn, migration, moving) && judge_move(turn, plan, moving).is_ok()
     }
 
-    /// A node that holds what no plan wants does not come to hold anything else by being asked.
-    fn is_at_a_loss(&self, turn: &DecisionContext<'_>) -> bool {
+    /// Whether retries are useless: a device that holds unexpected circuits does not change them on a repeated
+    /// request.
+    fn is_stuck(&self, turn: &DecisionContext<'_>) -> bool {
         match &self.unclear {
-            // It may not be asked again for long: a port carries packets, or the step is sound no more.
-            Some(why) if may_pass(why) => {
-                self.in_vain >= turn.known.policy.most_sends.max(1) || self.is_exhausted(turn)
+            // Repeats may be impossible for long: a port carries packets, or the step is no longer sound.
+            Some(why) if is_transient(why) => {
+                self.failed_sends >= turn.known.policy.most_sends.max(1) || self.is_exhausted(turn)
             }
             Some(_) => true,
             None => self.is_exhausted(turn),
         }
     }
 
-    fn at_a_loss_for(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Vec<Reason> {
+    fn stuck_reasons(&self, turn: &DecisionContext<'_>, migration: &Migration) -> Vec<Reason> {
         let why = self.unclear.clone().unwrap_or(NotSwitched::TimedOut);
         let not_switched = |optical| Reason::NotSwitched {
             optical,
             why: why.clone(),
         };
         let is_driven = |optical: &OpticalId| turn.known.ingest.is_driven(*optical);
-        let (driven, lost): (Vec<_>, Vec<_>) = journey.unclear().partition(is_driven);
+        let (driven, lost): (Vec<_>, Vec<_>) = migration.unclear().partition(is_driven);
         let lost = lost.into_iter().map(|optical| Reason::NoDriver { optical });
         driven.into_iter().map(not_switched).chain(lost).collect()
     }
@@ -421,18 +434,18 @@ impl Controller {
             let last = self.switched.get(optical);
             last.is_none_or(|&last| now.since(last) >= policy.answer_within)
         });
-        let told = due.filter_map(|(&optical, _)| {
+        let reports = due.filter_map(|(&optical, _)| {
             let name = &fabric.optical(optical).name;
             Some((optical, moving.switchover(optical, name)?))
         });
-        told.collect()
+        reports.collect()
     }
 
     fn await_light(
         &mut self,
         turn: &mut DecisionContext<'_>,
         plan: &Plan,
-        journey: &Migration,
+        migration: &Migration,
         moved: &Circuits,
     ) {
         let ends = ends(turn.known.fabric, moved);
@@ -447,12 +460,12 @@ impl Controller {
         if reasons.is_empty() {
             turn.decide(Change::LightCame { generation });
         } else if self.waited(turn) >= LIGHT_TIMEOUT {
-            balk(turn, plan, journey, reasons);
+            turn_back_or_hold(turn, plan, migration, reasons);
         }
     }
 }
 
-/// Where the light of these circuits arrives.
+/// The ports where the light of these circuits arrives.
 fn ends(fabric: &Fabric, circuits: &Circuits) -> Vec<Port> {
     let ports = circuits.iter().flat_map(|(&optical, set)| {
         let ports = set.iter().flat_map(Circuit::ports);
@@ -462,9 +475,9 @@ fn ends(fabric: &Fabric, circuits: &Circuits) -> Vec<Port> {
     ends.collect()
 }
 
-/// A device that does not answer may the next time, and a driver that has followed what the log has
-/// lost is gone beyond.
-pub(super) fn may_pass(why: &NotSwitched) -> bool {
+/// Whether a retry may help: a device may answer the next time, and a driver that holds lost instructions is overtaken
+/// by a higher number.
+pub(super) fn is_transient(why: &NotSwitched) -> bool {
     use NotSwitched::{DifferentContent, Older, TimedOut, Unclear};
     matches!(
         why,
@@ -472,27 +485,27 @@ pub(super) fn may_pass(why: &NotSwitched) -> bool {
     )
 }
 
-/// Whether the step is sound for the network as it is now, wherever others are in their migrations.
+/// Whether the step is sound in the present network, in every state of concurrent migrations.
 pub(super) fn judge(
     turn: &DecisionContext<'_>,
     plan: &Plan,
-    leg: MigrationStep<'_>,
+    step: MigrationStep<'_>,
 ) -> Result<(), Vec<Reason>> {
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     let down = down(turn.world(), &around.circuits);
     let pins = plan.kept_of(&turn.state.in_force().pins);
-    check_step(&network(turn, &around, &down, &pins), leg).map_err(reasons)
+    check_step(&network(turn, &around, &down, &pins), step).map_err(reasons)
 }
 
-/// The step on which it is. Pins were judged at the start, in all mixtures of before and after.
+/// Checks the current step. Pins were checked at the start, in all mixtures of before and after.
 pub(super) fn judge_now(
     turn: &DecisionContext<'_>,
     plan: &Plan,
-    journey: &Migration,
+    migration: &Migration,
 ) -> Result<(), Vec<Reason>> {
     let is_of_pins = !is_needed(turn.known, turn.state.in_force(), plan);
-    let leg = journey.leg().filter(|_| !is_of_pins);
-    leg.map_or(Ok(()), |leg| judge(turn, plan, leg))
+    let step = migration.current_step().filter(|_| !is_of_pins);
+    step.map_or(Ok(()), |step| judge(turn, plan, step))
 }
 
 fn judge_move(turn: &DecisionContext<'_>, plan: &Plan, moving: &Moving) -> Result<(), Vec<Reason>> {
@@ -517,21 +530,30 @@ pub(super) fn start<'a>(
         unsure: &around.own_unsure,
         circuits: &around.circuits,
         floor: turn.known.policy.capacity_floor,
-        told: &claims.nodes,
+        instructed: &claims.nodes,
         pace,
     }
 }
 
-fn intend_move(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, moved: &Circuits) {
+fn intend_move(
+    turn: &mut DecisionContext<'_>,
+    plan: &Plan,
+    migration: &Migration,
+    moved: &Circuits,
+) {
     let moves = moved.iter().map(|(&optical, desired)| {
-        let expected = journey.circuits.get(&optical).cloned().unwrap_or_default();
+        let expected = migration
+            .circuits
+            .get(&optical)
+            .cloned()
+            .unwrap_or_default();
         let desired = desired.clone();
         (optical, Move { expected, desired })
     });
     intend(turn, plan, moves.collect());
 }
 
-/// With another token, since a driver answers the same instruction always the same.
+/// Repeats the instruction under another token: a driver gives the same answer to the same token.
 fn again(turn: &mut DecisionContext<'_>, plan: &Plan, moving: &Moving) {
     let moves = moving
         .targets
@@ -548,10 +570,10 @@ fn intend(turn: &mut DecisionContext<'_>, plan: &Plan, moves: BTreeMap<OpticalId
     });
 }
 
-/// The ports of circuits that will be gone.
-fn leaving(known: Measurements<'_>, journey: &Migration, moved: &Circuits) -> Vec<Port> {
+/// The ports of circuits that the move removes.
+fn leaving(known: Measurements<'_>, migration: &Migration, moved: &Circuits) -> Vec<Port> {
     let gone = moved.iter().flat_map(|(&optical, after)| {
-        let before = journey
+        let before = migration
             .circuits
             .get(&optical)
             .into_iter()

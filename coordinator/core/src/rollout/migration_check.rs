@@ -1,16 +1,15 @@
-//! Checks migrations. In a network of thousands of nodes the checker takes part of a second for each step, and
-//! nothing else is decided meanwhile. So a large migration is checked one step at a time, with urgent work in
-//! between. No plan starts before its last step was found sound.
+//! Checks migrations. With thousands of nodes, the checker takes part of a second for each step. So a large migration
+//! is checked one step at a time, with urgent work in between. No plan starts before its last step was found sound.
 //!
-//! All steps are checked in one network, and the verdict holds for that one alone. If something has changed by the
-//! time that the verdict is used, such as a failed link or another running plan, the migration is planned and checked
-//! again.
+//! All steps are checked against the same state of the network, and the verdict holds for that state only. If
+//! something has changed by the time that the verdict is used, such as a failed link or another running plan, the
+//! migration is planned and checked again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use reweave_check::{CourseCheck, Network, Unsound};
+use reweave_check::{MigrationCheck, Network, Unsound};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Tables};
@@ -24,16 +23,17 @@ use super::{DecisionContext, migration};
 use crate::log::policy::Policy;
 use crate::log::reason::Reason;
 use crate::log::state::{Phase, State};
-use crate::plan::migration::{NoSafeOrder, course};
+use crate::plan::migration::{NoSafeOrder, plan_migration};
 use crate::plan::plan_check;
 
-/// Next hops in a migration that is judged at once: a quarter of those that one step of the largest plan may have.
+/// Migrations with at most this many next hops are checked at once: a quarter of those that one step of the largest
+/// plan may have.
 const MAX_HOPS_PER_TRIAL: usize = 1 << 16;
-/// How often a changed network begins the trial again. After that all steps are judged at once, or a plan would never begin
-/// where links come and go.
+/// After this many changes of the network, all steps are checked at once: otherwise flapping links could delay a plan
+/// forever.
 const MAX_CHANGES: u32 = 3;
 
-/// The migrations of plans that have not begun.
+/// The migrations of plans that have not started.
 #[derive(Debug, Clone)]
 pub(crate) struct Judge {
     cases: BTreeMap<Generation, Case>,
@@ -47,15 +47,15 @@ struct Case {
     changes: u32,
 }
 
-/// One migration, as far as it was checked.
+/// A migration and the progress of its check.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     plan: Plan,
     pub(super) basis: Basis,
-    pub(super) course: MigrationPlan,
-    /// What all steps are to lead to.
+    pub(super) migration_plan: MigrationPlan,
+    /// The tables and circuits at the end of the migration.
     wanted: (Tables, Circuits),
-    check: CourseCheck,
+    check: MigrationCheck,
     /// None while steps are left.
     pub(super) verdict: Option<Result<(), Vec<Unsound>>>,
 }
@@ -63,14 +63,14 @@ pub(super) struct Trial {
 /// Everything that the checker depends on besides the plan, the fabric and the policy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Basis {
-    /// The one in force, and the one that the plan has to name as its parent.
+    /// The generation in force, and the one that the plan must name as its parent.
     generations: [Generation; 2],
-    /// Those that are in force and stay: the others are lifted before all else, and new ones are set at the end.
+    /// The pins in force that stay. Others are removed before the first step, and new ones are set after the last.
     pins: Vec<Pin>,
     pub(super) around: EffectiveState,
-    /// With those over circuits, and without.
+    /// Links that are down, including those over circuits, and without them.
     down: [BTreeSet<LinkId>; 2],
-    /// Who has the addresses of pinned flows: since they were instructed, and by what is reported now.
+    /// The nodes of the pinned flows' addresses: when they were instructed, and by present reports.
     addresses: [BTreeMap<Ipv4Addr, NodeId>; 2],
 }
 
@@ -81,7 +81,7 @@ impl Default for Judge {
 }
 
 impl Judge {
-    /// Longer migrations are judged step by step.
+    /// Migrations with more next hops are checked step by step.
     pub(crate) fn at_once(max_hops_at_once: usize) -> Self {
         let cases = BTreeMap::new();
         Self {
@@ -90,12 +90,12 @@ impl Judge {
         }
     }
 
-    /// Whether a step waits to be judged.
+    /// Whether a step waits to be checked.
     pub(crate) fn is_under_way(&self) -> bool {
         self.cases.values().any(|it| it.trial.verdict.is_none())
     }
 
-    /// Judges one step. Whether a verdict came of it.
+    /// Checks one step. Returns whether that completed a verdict.
     pub(crate) fn check_next(&mut self, fabric: &Fabric, policy: &Policy) -> bool {
         let mut cases = self.cases.values_mut();
         let Some(case) = cases.find(|it| it.trial.verdict.is_none()) else {
@@ -106,7 +106,7 @@ impl Judge {
         trial.verdict.is_some()
     }
 
-    /// Keeps those that may begin still.
+    /// Keeps the migrations of plans that may still start.
     pub(crate) fn forget_ended(&mut self, state: &State) {
         let next = state.next_generation();
         let may_begin = |generation: Generation| {
@@ -117,14 +117,14 @@ impl Judge {
         self.cases.retain(|&generation, _| may_begin(generation));
     }
 
-    fn is_at_once(&self, course: &MigrationPlan) -> bool {
-        course.legs().nth(1).is_none() || hops(course) <= self.max_hops_at_once
+    fn is_at_once(&self, migration_plan: &MigrationPlan) -> bool {
+        migration_plan.steps().nth(1).is_none() || hops(migration_plan) <= self.max_hops_at_once
     }
 
     /// A request needs this verdict, or waits for it.
     fn handle_asked(&mut self, trial: &Arc<Trial>) {
         let generation = trial.plan.generation;
-        if self.is_at_once(&trial.course) {
+        if self.is_at_once(&trial.migration_plan) {
             self.cases.remove(&generation);
             return;
         }
@@ -141,9 +141,9 @@ impl Judge {
     }
 }
 
-/// Next hops in all of its rounds.
-fn hops(course: &MigrationPlan) -> usize {
-    let rounds = course.legs().filter_map(|(_, leg)| match leg {
+/// The number of next hops in all rounds.
+fn hops(migration_plan: &MigrationPlan) -> usize {
+    let rounds = migration_plan.steps().filter_map(|(_, step)| match step {
         MigrationStep::Round(round) => Some(round),
         MigrationStep::Switch(_) => None,
     });
@@ -164,7 +164,9 @@ impl Trial {
     fn check_next(&mut self, fabric: &Fabric, policy: &Policy) {
         let network = self.basis.network(fabric, policy);
         let wanted = (&self.wanted.0, &self.wanted.1);
-        self.verdict = self.check.check_next(&network, &self.course, wanted);
+        self.verdict = self
+            .check
+            .check_next(&network, &self.migration_plan, wanted);
     }
 }
 
@@ -209,14 +211,14 @@ impl Basis {
     }
 }
 
-/// The migration of a plan in the network as it is now, if the checker has found each step of it sound.
+/// The migration of a plan in the present network, if the checker found each step sound.
 pub(super) fn laid(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial>, Hindrance> {
     let trial = trial(turn, plan)?;
     turn.judge.handle_asked(&trial);
     match trial.verdict.clone() {
         None => Err(Hindrance::Unjudged),
         Some(Ok(())) => Ok(trial),
-        // What others do just now passes.
+        // An objection that a concurrent plan causes is temporary.
         Some(Err(unsound)) => Err(match turn.state.beside(plan.generation).next() {
             Some(_) => Hindrance::Unready(migration::reasons(unsound)),
             None => Hindrance::Wrong(migration::reasons(unsound)),
@@ -224,7 +226,7 @@ pub(super) fn laid(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<Arc<Tr
     }
 }
 
-/// What is known of its migration, or the migration laid, and judged if that is done at once.
+/// The known check of the plan's migration, or a new one, completed if it is small.
 pub(super) fn trial(turn: &DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial>, Hindrance> {
     let basis = Basis::of(turn, plan);
     let case = turn.judge.cases.get(&plan.generation);
@@ -232,7 +234,7 @@ pub(super) fn trial(turn: &DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial
         return Ok(Arc::clone(&known.trial));
     }
     let mut trial = begun(turn, plan, basis)?;
-    let is_at_once = turn.judge.is_at_once(&trial.course);
+    let is_at_once = turn.judge.is_at_once(&trial.migration_plan);
     if is_at_once || case.is_some_and(|it| it.changes >= MAX_CHANGES) {
         while trial.verdict.is_none() {
             trial.check_next(turn.known.fabric, turn.known.policy);
@@ -241,7 +243,7 @@ pub(super) fn trial(turn: &DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial
     Ok(Arc::new(trial))
 }
 
-/// With no step judged.
+/// Plans the migration, without checking a step.
 fn begun(turn: &DecisionContext<'_>, plan: &Plan, basis: Basis) -> Result<Trial, Hindrance> {
     let objections = plan_check::objections(turn.world(), turn.state, plan);
     if !objections.is_empty() {
@@ -251,18 +253,18 @@ fn begun(turn: &DecisionContext<'_>, plan: &Plan, basis: Basis) -> Result<Trial,
     let [down, _] = &basis.down;
     let wanted = migration::wanted(&basis.around, &claims, &plan.tables, &plan.circuits);
     let from = migration::start(turn, &basis.around, down, &claims);
-    let course = course(from, &wanted.0, &wanted.1)
-        .map_err(|NoSafeOrder| Hindrance::Wrong(vec![Reason::NoCourse]))?;
+    let migration_plan = plan_migration(from, &wanted.0, &wanted.1)
+        .map_err(|NoSafeOrder| Hindrance::Wrong(vec![Reason::NoSafeOrder]))?;
     let pinned = lifted_and_set(&turn.state.in_force().pins, &plan.pins);
-    let course = between_pins(course, pinned, [&basis.around.tables, &wanted.0]);
-    if let Some(node) = migration::beyond(&course, &claims) {
+    let migration_plan = between_pins(migration_plan, pinned, [&basis.around.tables, &wanted.0]);
+    if let Some(node) = migration::beyond(&migration_plan, &claims) {
         return Err(Hindrance::Wrong(vec![Reason::Beyond { node }]));
     }
     let network = basis.network(turn.known.fabric, turn.known.policy);
-    let check = CourseCheck::new(&network);
+    let check = MigrationCheck::new(&network);
     Ok(Trial {
         plan: plan.clone(),
-        course,
+        migration_plan,
         wanted,
         check,
         verdict: None,

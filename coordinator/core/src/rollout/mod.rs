@@ -1,9 +1,8 @@
-//! What the leader does about each running plan: starts it, sends its instructions, waits for the answers, judges it,
-//! rolls it back.
+//! The leader's work for each running plan: it starts the plan, sends instructions, waits for acknowledgements, judges
+//! the result, and rolls back.
 //!
-//! All essential state is replicated. This room only keeps since when this leader has seen it, and when it sent what.
-//! So a new leader continues where the log ends: it sends unanswered instructions again, and judges by its own
-//! readings.
+//! All essential state is replicated. This room only keeps when this leader saw it and when it sent what. So a new
+//! leader continues where the log ends: it repeats unacknowledged instructions, and judges by its own readings.
 
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
@@ -41,7 +40,7 @@ mod start;
 pub(crate) mod verify;
 
 pub(crate) use idle_proof::{IdleTracker, Port};
-pub(crate) use migration::{base_of, course_of, is_needed};
+pub(crate) use migration::{base_of, is_needed, named_migration};
 pub(crate) use migration_check::Judge;
 pub(crate) use start::{Hindrance, first_step};
 
@@ -55,7 +54,7 @@ pub(crate) struct DecisionContext<'a> {
 }
 
 impl<'a> DecisionContext<'a> {
-    /// One and the same for all that is decided now.
+    /// The same value for all decisions of this tick.
     pub(crate) fn world(&self) -> &'a World<'a> {
         self.decision_world.get()
     }
@@ -79,14 +78,14 @@ impl DecisionContext<'_> {
         self.decide(Change::Together(vec![proposed, approved]));
     }
 
-    /// What a plan needs for itself alone. One that was proposed has said so.
+    /// The resources that a plan needs exclusively. A proposed plan has them recorded.
     pub(crate) fn claims(&self, plan: &Plan) -> ResourceSet {
         let known = self.state.rollout(plan.generation);
-        let anew = || plan_check::claims(self.world(), self.state, plan);
-        known.map_or_else(anew, |it| it.claims.clone())
+        let computed = || plan_check::claims(self.world(), self.state, plan);
+        known.map_or_else(computed, |it| it.claims.clone())
     }
 
-    /// The plan on its way beside which this one cannot be, and what both need.
+    /// A running plan that claims some of the same resources, and which.
     pub(crate) fn in_the_way(&self, plan: &Plan) -> Option<(Generation, Resource)> {
         self.state.beside(plan.generation).next()?;
         self.state.taken(plan.generation, &self.claims(plan))
@@ -100,7 +99,7 @@ impl DecisionContext<'_> {
         }
     }
 
-    /// Together with others that ask for the like.
+    /// Decides this in one entry with similar changes.
     pub(crate) fn decide_beside(&mut self, change: Change) {
         self.out.join(self.known.now, change);
     }
@@ -116,21 +115,21 @@ pub(crate) struct Controllers {
 pub(crate) struct Controller {
     stage: Option<Stage>,
     since: Moment,
-    /// Stalls of the coordinator that restarted the timeouts of this stage.
+    /// How often a stall of the coordinator has restarted the timeouts of this stage.
     stalls: u32,
-    /// End of the latest of them.
+    /// The end of the latest such stall.
     resumed_at: Moment,
     sent: BTreeMap<NodeId, Moment>,
     switched: BTreeMap<OpticalId, Moment>,
-    /// An answer of a driver that leaves open what the device holds.
+    /// A driver's answer that leaves the device's circuits unknown.
     unclear: Option<NotSwitched>,
-    /// How often an instruction of this step led to nothing, though the next may.
-    in_vain: u32,
+    /// How often an instruction of this step failed in a way that a retry may cure.
+    failed_sends: u32,
     quietness: Option<IdleTracker>,
     light: Option<link_up_check::LinkUpCheck>,
-    /// Of whom it wants to hear much.
+    /// Requests for fast sampling.
     closeness: close_sampling::CloseSampling,
-    /// When what moves on this step was last seen to be idle.
+    /// When the ports of this step were last seen idle.
     proven: Option<Moment>,
     /// An operator has requested a retry at once.
     is_urged: bool,
@@ -139,7 +138,7 @@ pub(crate) struct Controller {
 /// Stalls per stage that restart its timeouts, so that a coordinator which stalls all the time still ends a plan.
 const MAX_STALLS: u32 = 3;
 
-/// With another stage, all waiting begins again.
+/// A new value restarts the waiting times.
 type Stage = (
     Generation,
     Discriminant<Phase>,
@@ -147,24 +146,24 @@ type Stage = (
     Option<StepProgress>,
     Steered,
 );
-/// Whether it leads back, which step it is, and how far that has come.
+/// The direction, the number of completed steps, the stage, and the token of moving circuits.
 type StepProgress = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
 impl Controllers {
-    /// What was sent to it before may be lost, so it is due at once.
+    /// A reconnected node may have lost its instructions, so they are due at once.
     pub(crate) fn handle_connected(&mut self, node: NodeId) {
         for driver in self.plans.values_mut() {
             driver.sent.remove(&node);
         }
     }
 
-    /// What a driver said of this plan that does not tell where things are.
+    /// Records a driver's answer that leaves the circuits unknown.
     pub(crate) fn handle_unclear(&mut self, plan: Generation, why: Option<NotSwitched>) {
         let driver = self.plans.entry(plan).or_default();
         driver.handle_unclear(why);
     }
 
-    /// One decision at a time: what it changes the others have to see.
+    /// Makes one decision at a time: the others have to see its effect.
     pub(crate) fn advance(&mut self, turn: &mut DecisionContext<'_>) {
         let state = turn.state;
         self.plans.retain(|plan, _| state.rollout(*plan).is_some());
@@ -187,35 +186,41 @@ impl Controller {
             }
             Phase::Approved if rollout.is_stopped() => {}
             Phase::Approved => start::begin(turn, &rollout.plan, self.waited(turn)),
-            Phase::Migrating(journey) if rollback::is_given_up(turn, rollout, journey) => {}
-            Phase::Migrating(journey) if journey.is_over() => self.arrive(turn, rollout, journey),
-            Phase::Migrating(journey) => self.travel(turn, rollout, journey),
+            Phase::Migrating(migration) if rollback::is_given_up(turn, rollout, migration) => {}
+            Phase::Migrating(migration) if migration.is_over() => {
+                self.arrive(turn, rollout, migration)
+            }
+            Phase::Migrating(migration) => self.advance_migration(turn, rollout, migration),
         }
     }
 
     fn note_stage(&mut self, now: Moment, rollout: &Rollout) {
         let token = rollout.phase.step().map(|step| step.token);
-        let leg = rollout.phase.journey().map(step_progress);
+        let progress = rollout.phase.migration().map(step_progress);
         let stage = (
             rollout.plan.generation,
             discriminant(&rollout.phase),
             token,
-            leg,
+            progress,
             rollout.steered.clone(),
         );
         if self.stage.as_ref() != Some(&stage) {
-            let place = |stage: &Stage| stage.3.map(|(leads_back, leg, ..)| (leads_back, leg));
+            let place = |stage: &Stage| {
+                stage
+                    .3
+                    .map(|(leads_back, completed, ..)| (leads_back, completed))
+            };
             let was = self.stage.as_ref();
             let is_urged = was.is_some_and(|it| it.4.urged != stage.4.urged);
-            let (in_vain, proven) = if was.map(place) == Some(place(&stage)) {
-                (self.in_vain, self.proven)
+            let (failed_sends, proven) = if was.map(place) == Some(place(&stage)) {
+                (self.failed_sends, self.proven)
             } else {
                 (0, None)
             };
             *self = Self {
                 stage: Some(stage),
                 since: now,
-                in_vain,
+                failed_sends,
                 proven,
                 is_urged,
                 resumed_at: self.resumed_at,
@@ -224,8 +229,8 @@ impl Controller {
         }
     }
 
-    /// Restarts the stage's timeouts: acks and readings could not be received during the stall. Nor was any port seen
-    /// to be idle or to have light then.
+    /// Restarts the stage's timeouts: during the stall, no acks and readings could arrive, and no port could be proven
+    /// idle or lit.
     fn restart_after_stall(&mut self, resumed_at: Moment) {
         if resumed_at > self.since && self.stalls < MAX_STALLS {
             self.since = resumed_at;
@@ -237,20 +242,20 @@ impl Controller {
         }
     }
 
-    /// Readings from before a stall say nothing of what passed a port during it.
+    /// Readings from before a stall say nothing about traffic during it.
     fn watched_since(&self) -> Moment {
         self.since.max(self.resumed_at)
     }
 
     fn handle_unclear(&mut self, why: Option<NotSwitched>) {
         let why = why.unwrap_or(NotSwitched::TimedOut);
-        self.in_vain += u32::from(migration::may_pass(&why));
+        self.failed_sends += u32::from(migration::is_transient(&why));
         self.unclear = Some(why);
     }
 
-    fn arrive(&self, turn: &mut DecisionContext<'_>, rollout: &Rollout, journey: &Migration) {
+    fn arrive(&self, turn: &mut DecisionContext<'_>, rollout: &Rollout, migration: &Migration) {
         let plan = &rollout.plan;
-        if journey.leads_back() {
+        if migration.leads_back() {
             let generation = plan.generation;
             return turn.decide(Change::RolledBack { generation });
         }
@@ -259,7 +264,7 @@ impl Controller {
         }
         match rollout.verdict.as_ref().map(|verdict| &verdict.decision) {
             Some(Decision::RollBack { reasons }) => {
-                rollback::balk(turn, plan, journey, reasons.clone());
+                rollback::turn_back_or_hold(turn, plan, migration, reasons.clone());
             }
             _ if is_unmeasurable(turn, plan) => keep_unjudged(turn, plan),
             _ => self.judge_rates(turn, rollout),
@@ -287,7 +292,7 @@ impl Controller {
             return;
         }
         let verdict = verdict(turn, rollout, &after);
-        // Rates tell soon of a mistake, and iterations of a gain.
+        // Rates show a mistake soon, and iterations show a gain later.
         let is_heard = after.periods.iter().all(Option::is_some);
         let is_final = is_heard || rollout.anyway || self.waited(turn) >= policy.iterate_within;
         if is_final || verdict.decision != Decision::Commit {
@@ -310,8 +315,8 @@ impl Controller {
                 .saturating_mul(policy.most_sends.max(1))
     }
 
-    /// For every connected switch that has not answered, and was not instructed just now. Before it has reported, it is
-    /// unknown what it would do with that.
+    /// The instructions for every connected switch that has not acknowledged and was not instructed recently. A switch
+    /// that has not reported yet may not support them, so it waits.
     fn due_installs(&self, turn: &DecisionContext<'_>, step: &Step) -> Vec<(NodeId, Install)> {
         let Measurements {
             now,
@@ -346,22 +351,27 @@ impl Controller {
     }
 }
 
-fn step_progress(journey: &Migration) -> StepProgress {
-    let token = match &journey.stage {
+fn step_progress(migration: &Migration) -> StepProgress {
+    let token = match &migration.stage {
         state::Stage::Switching(moving) => Some(moving.token),
         _ => None,
     };
-    let stage = discriminant(&journey.stage);
-    (journey.leads_back(), journey.leg, stage, token)
+    let stage = discriminant(&migration.stage);
+    (
+        migration.leads_back(),
+        migration.completed_steps,
+        stage,
+        token,
+    )
 }
 
-/// Else there is nothing that would have to settle.
+/// If there are neither flows nor jobs to judge by, nothing has to settle.
 fn is_judged_by_something(rollout: &Rollout) -> bool {
     let is_idle = rollout.before.is_empty() && rollout.plan.iterations.is_empty();
     !is_idle || !concerned(&rollout.plan).is_empty()
 }
 
-/// Flows that other plans on their way have in hand are theirs to judge.
+/// The verdict. Flows that other running plans are to change are left to those.
 fn verdict(turn: &DecisionContext<'_>, rollout: &Rollout, after: &After) -> Verdict {
     let others = measure::of_others(turn.state, rollout);
     let before = rollout.before.iter();
@@ -374,14 +384,14 @@ fn verdict(turn: &DecisionContext<'_>, rollout: &Rollout, after: &After) -> Verd
     verdict
 }
 
-/// Whether pins are only lifted, or ranks reordered: there is nothing to measure it by.
+/// Whether the plan only removes pins or reorders ranks, which no measurement can judge.
 fn is_unmeasurable(turn: &DecisionContext<'_>, plan: &Plan) -> bool {
     let is_for_nothing = plan.only_lifts() || plan.only_reorders();
     is_for_nothing && !is_needed(turn.known, turn.state.in_force(), plan)
 }
 
-/// A pin that serves no longer is not put back, whatever rate its flow gets without it; nor does a flow get anything by
-/// an order that ranks are not in yet.
+/// Keeps such a plan without a verdict: a useless pin is not restored, whatever its flow's rate, and flows do not
+/// change before the ranks are restarted in the new order.
 fn keep_unjudged(turn: &mut DecisionContext<'_>, plan: &Plan) {
     turn.decide(Change::Verified {
         generation: plan.generation,
@@ -398,7 +408,7 @@ mod tests {
     use super::link_up_check::LinkUpCheck;
     use super::*;
 
-    /// Also where the timeouts of the stage are not restarted any longer.
+    /// Checks the case in which the timeouts are no longer restarted.
     #[test]
     fn stall_restarts_idle_and_light_checks() {
         let mut driver = Controller::default();

@@ -1,7 +1,7 @@
-//! Rounds of a migration: what nodes are sent, whether all have followed, and what is confirmed or sent again.
+//! Rounds of a migration: the instructions, the acknowledgements, and what is confirmed or sent again.
 //!
-//! A plan of pins is one round. In a plan that changes tables or circuits too, pins that go are lifted in a round before
-//! all else, and pins that come are set in a round after that: in between, only those are there that stay.
+//! A plan of pins is one round. In a plan that also changes tables or circuits, removed pins go in a round before all
+//! others, and new pins come in a round after them: in between, only the pins that stay are set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use reweave_common::sample::PinRule;
 use super::effective_state::EffectiveState;
 use super::forwarding_rules::{self, lifted_and_set};
 use super::migration::{down, judge, judge_now, network, reasons};
-use super::rollback::{balk, give_up};
+use super::rollback::{give_up, turn_back_or_hold};
 use super::start::{all_connected, ended};
 use super::{Controller, DecisionContext};
 use crate::log::command::{Aim, Change, StepIntent};
@@ -25,30 +25,30 @@ use crate::log::migration_steps::{one_round, tables_of};
 use crate::log::reason::Reason;
 use crate::log::state::{Migration, Rollout, Step, StepAnswer};
 
-/// With a round of pins before all else, at the first of these nodes, and one after it at the others.
+/// Adds a round of pins before the migration, at the nodes in `first`, and one after it, at those in `last`.
 pub(super) fn between_pins(
-    course: MigrationPlan,
+    migration_plan: MigrationPlan,
     [first, last]: [BTreeSet<NodeId>; 2],
     [before, after]: [&Tables; 2],
 ) -> MigrationPlan {
     let round = |nodes: BTreeSet<NodeId>, tables| one_round(tables_of(tables, nodes.into_iter()));
     let mut waves = round(first, before).waves;
-    waves.extend(course.waves);
+    waves.extend(migration_plan.waves);
     waves.extend(round(last, after).waves);
     MigrationPlan { waves }
 }
 
-/// All rules of each node at which pins differ.
+/// The complete rules of each node whose pins change.
 type Rules = BTreeMap<NodeId, Vec<PinRule>>;
 
-/// By the plan.
+/// The rules with the plan's pins.
 pub(super) fn planned_rules(turn: &DecisionContext<'_>, plan: &Plan) -> Result<Rules, Vec<Reason>> {
     let world = turn.world();
     let parent = &turn.state.in_force().pins;
     forwarding_rules::changed(parent, &plan.pins, world.fabric(), &world.wiring)
 }
 
-/// Without those that the plan lifts or sets.
+/// The rules without the pins that the plan removes or sets.
 fn kept_rules(turn: &DecisionContext<'_>, plan: &Plan) -> Rules {
     let in_force = turn.state.in_force();
     let [lifted, _] = lifted_and_set(&in_force.pins, &plan.pins);
@@ -62,22 +62,22 @@ fn kept_rules(turn: &DecisionContext<'_>, plan: &Plan) -> Rules {
     rules.collect()
 }
 
-/// On the last step of a migration pins are as they are to be, and on all before it only those are there that stay.
+/// The rules for the current step: on the last one all pins of the plan, and before it only those that stay.
 fn rules_now(
     turn: &DecisionContext<'_>,
     plan: &Plan,
-    journey: &Migration,
+    migration: &Migration,
 ) -> Result<Rules, Vec<Reason>> {
-    if !journey.is_last() {
+    if !migration.is_last() {
         Ok(kept_rules(turn, plan))
-    } else if journey.leads_back() {
+    } else if migration.leads_back() {
         Ok(Rules::new())
     } else {
         planned_rules(turn, plan)
     }
 }
 
-/// What the nodes of a round should hold: these pins, or those in force, and the new routes.
+/// The desired state of each node of a round: these rules or those in force, and the new routes.
 pub(super) fn holdings(
     turn: &DecisionContext<'_>,
     round: &Round,
@@ -99,26 +99,26 @@ impl Controller {
         &self,
         turn: &mut DecisionContext<'_>,
         plan: &Plan,
-        journey: &Migration,
+        migration: &Migration,
         round: &Round,
     ) {
         let is_late = self.waited(turn) >= turn.known.policy.begin_within;
         let connected = all_connected(turn.known, round.keys().copied().collect());
-        // Of hundreds of nodes the checker takes part of a second, and while one of them is missing this is asked at every
-        // tick.
-        let is_settled = journey.is_held() && !self.is_urged;
+        // For hundreds of nodes, the checker takes part of a second, and while one of them is missing this runs at
+        // every tick.
+        let is_settled = migration.is_held() && !self.is_urged;
         if connected.is_err() && (!is_late || is_settled) {
             return;
         }
         let sound = judge(turn, plan, MigrationStep::Round(round))
-            .and_then(|()| judge_pins(turn, plan, journey));
+            .and_then(|()| judge_pins(turn, plan, migration));
         let ready = sound.and_then(|()| {
             connected?;
-            holdings(turn, round, &rules_now(turn, plan, journey)?)
+            holdings(turn, round, &rules_now(turn, plan, migration)?)
         });
         match ready {
-            Ok(targets) => tell_round(turn, plan, targets),
-            Err(reasons) if is_late => give_up(turn, plan, journey, reasons),
+            Ok(targets) => send_round(turn, plan, targets),
+            Err(reasons) if is_late => give_up(turn, plan, migration, reasons),
             Err(_) => {}
         }
     }
@@ -127,23 +127,23 @@ impl Controller {
         &mut self,
         turn: &mut DecisionContext<'_>,
         rollout: &Rollout,
-        journey: &Migration,
+        migration: &Migration,
         step: &Step,
     ) {
         let plan = &rollout.plan;
-        if journey.is_restored() && reads_back(turn, step) {
+        if migration.is_restored() && reads_back(turn, step) {
             let generation = plan.generation;
             return turn.decide(Change::RolledBack { generation });
         }
         let is_exhausted = self.is_exhausted(turn);
         let failures = step.failures();
-        let failures = failures.filter(|(node, _)| is_exhausted || !journey.has_followed(*node));
+        let failures = failures.filter(|(node, _)| is_exhausted || !migration.has_followed(*node));
         let mut reasons: Vec<_> = failures.map(failure).collect();
         let has_failed = !reasons.is_empty();
         if is_exhausted {
             reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
         }
-        let may_turn = !journey.leads_back();
+        let may_turn = !migration.leads_back();
         if may_turn {
             reasons.extend(ended(turn.known, plan));
         }
@@ -152,34 +152,34 @@ impl Controller {
         } else {
             self.has_tried_enough(turn)
         };
-        if !reasons.is_empty() && gives_up && !journey.is_held() {
-            reasons.extend(judge_now(turn, plan, journey).err().into_iter().flatten());
-            return balk(turn, plan, journey, reasons);
+        if !reasons.is_empty() && gives_up && !migration.is_held() {
+            reasons.extend(judge_now(turn, plan, migration).err().into_iter().flatten());
+            return turn_back_or_hold(turn, plan, migration, reasons);
         }
         let is_again = has_failed && !rollout.is_stopped();
-        let is_again = is_again && self.waited(turn) >= self.pause(turn, journey);
-        self.tell_due(turn, plan, journey, step, is_again);
+        let is_again = is_again && self.waited(turn) >= self.pause(turn, migration);
+        self.send_due(turn, plan, migration, step, is_again);
     }
 
-    /// What nodes have not answered yet, all of it again, or that it stays.
-    fn tell_due(
+    /// Sends unacknowledged instructions, repeats the step, or confirms it.
+    fn send_due(
         &mut self,
         turn: &mut DecisionContext<'_>,
         plan: &Plan,
-        journey: &Migration,
+        migration: &Migration,
         step: &Step,
         is_again: bool,
     ) {
         let due = self.due_installs(turn, step);
-        let is_to_be_confirmed = journey.is_unconfirmed() && step.all_done();
-        // A step that was sound at its first instruction may be unsound now.
+        let is_to_be_confirmed = migration.is_unconfirmed() && step.all_done();
+        // The step may have become unsound since its first instruction.
         if !is_again && due.is_empty() && !is_to_be_confirmed {
             return;
         }
-        if let Err(reasons) = judge_now(turn, plan, journey) {
+        if let Err(reasons) = judge_now(turn, plan, migration) {
             let is_late = self.waited(turn) >= turn.known.policy.begin_within;
-            if is_late && (journey.leads_back() || is_to_be_confirmed) {
-                give_up(turn, plan, journey, reasons);
+            if is_late && (migration.leads_back() || is_to_be_confirmed) {
+                give_up(turn, plan, migration, reasons);
             }
             return;
         }
@@ -188,26 +188,26 @@ impl Controller {
             return turn.decide(Change::ConfirmIntent { plan });
         }
         if is_again {
-            let told = step.targets.iter();
-            let targets = told.map(|(&node, target)| (node, target.holding.clone()));
-            self.in_vain += 1;
-            return tell_round(turn, plan, targets.collect());
+            let instructed = step.targets.iter();
+            let targets = instructed.map(|(&node, target)| (node, target.holding.clone()));
+            self.failed_sends += 1;
+            return send_round(turn, plan, targets.collect());
         }
-        self.install_all(turn, due, journey.is_unconfirmed());
+        self.install_all(turn, due, migration.is_unconfirmed());
     }
 
-    /// During a rollback it is tried some times before a person hears that it does not come about.
+    /// A rollback is retried this often before it counts as held.
     pub(super) fn has_tried_enough(&self, turn: &DecisionContext<'_>) -> bool {
-        self.is_exhausted(turn) || self.in_vain >= turn.known.policy.most_sends.max(1)
+        self.is_exhausted(turn) || self.failed_sends >= turn.known.policy.most_sends.max(1)
     }
 
-    /// A held plan retries seldom, but where nodes have only said what to go beyond.
-    pub(super) fn pause(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Duration {
+    /// The pause between retries. It is long for a held plan, unless nodes only reported numbers to exceed.
+    pub(super) fn pause(&self, turn: &DecisionContext<'_>, migration: &Migration) -> Duration {
         let policy = turn.known.policy;
         let are_ahead = |step: &Step| step.failures().all(|(_, answer)| is_ahead(answer));
         if self.is_urged {
             Duration::ZERO
-        } else if journey.is_held() && !journey.step().is_some_and(are_ahead) {
+        } else if migration.is_held() && !migration.step().is_some_and(are_ahead) {
             policy.retry_held_after
         } else {
             policy.answer_within
@@ -215,19 +215,24 @@ impl Controller {
     }
 }
 
-/// Whether pins may be lifted now, before all else, or set at the end. To take them back is as sound as it was before.
+/// Whether pins may be removed now, before all else, or set at the end. Their rollback is as sound as the state
+/// before.
 fn judge_pins(
     turn: &DecisionContext<'_>,
     plan: &Plan,
-    journey: &Migration,
+    migration: &Migration,
 ) -> Result<(), Vec<Reason>> {
     let in_force = &turn.state.in_force().pins;
     let kept = plan.kept_of(in_force);
-    let is_first = journey.leg == 0;
+    let is_first = migration.completed_steps == 0;
     let before = if is_first { in_force } else { &kept };
-    let after = if journey.is_last() { &plan.pins } else { &kept };
+    let after = if migration.is_last() {
+        &plan.pins
+    } else {
+        &kept
+    };
     let differing = lifted_and_set(before, after);
-    if journey.leads_back() || differing.iter().all(BTreeSet::is_empty) {
+    if migration.leads_back() || differing.iter().all(BTreeSet::is_empty) {
         return Ok(());
     }
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
@@ -235,7 +240,7 @@ fn judge_pins(
     check_pins(&network(turn, &around, &down, before), after).map_err(reasons)
 }
 
-fn tell_round(
+fn send_round(
     turn: &mut DecisionContext<'_>,
     plan: &Plan,
     targets: BTreeMap<NodeId, ForwardingState>,
@@ -248,7 +253,7 @@ fn tell_round(
     }));
 }
 
-/// Whether nodes that refused are seen to hold what the step wants, by readings that are fresh.
+/// Whether fresh readings show that nodes which refused hold the desired state.
 fn reads_back(turn: &DecisionContext<'_>, step: &Step) -> bool {
     let known = turn.known;
     step.on_their_word().all(|(node, target)| {
@@ -259,7 +264,7 @@ fn reads_back(turn: &DecisionContext<'_>, step: &Step) -> bool {
     })
 }
 
-/// Whether a switch follows the next instruction, since that goes beyond all it knows.
+/// Whether the switch accepts the next instruction, because its number exceeds all that the switch knows.
 fn is_ahead(answer: &StepAnswer) -> bool {
     use InstallRefusal::{DifferentContent, Older};
     matches!(

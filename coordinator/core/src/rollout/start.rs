@@ -17,15 +17,15 @@ use crate::rollout::verify::concerned;
 
 /// Why a plan may not start.
 pub(crate) enum Hindrance {
-    /// Not now: something is not known yet, or not there.
+    /// Temporary: a fact or a node is missing.
     Unready(Vec<Reason>),
-    /// Not at all.
+    /// Permanent: the plan is unsound.
     Wrong(Vec<Reason>),
-    /// Not before its migration was judged, which goes on step by step.
+    /// The check of its migration is not complete yet.
     Unjudged,
 }
 
-/// The first entry of a plan, if it may be carried out.
+/// The first log entry of a plan, if the plan may start.
 pub(crate) fn first_step(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<Change, Hindrance> {
     if let Some(too_large) = plan_check::too_large(plan) {
         return Err(Hindrance::Wrong(vec![too_large]));
@@ -54,8 +54,8 @@ pub(crate) fn first_step(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<
     }
 }
 
-/// A plan for flows that are gone repairs nothing, nor does one against pins that serve again.
-/// Whether it was dropped.
+/// Drops a plan whose flows have ended, or that removes useless pins which are useful again. Returns whether it was
+/// dropped.
 pub(super) fn drop_if_pointless(turn: &mut DecisionContext<'_>, plan: &Plan) -> bool {
     let mut reasons: Vec<_> = ended(turn.known, plan).collect();
     reasons.extend(turn.state.other_ranks(plan));
@@ -74,7 +74,7 @@ pub(super) fn drop_if_pointless(turn: &mut DecisionContext<'_>, plan: &Plan) -> 
     pointless
 }
 
-/// A proposed plan is withdrawn when it is pointless, or was not approved in time.
+/// Withdraws a proposed plan that is pointless or was not approved in time.
 pub(super) fn drop_unless_of_use(turn: &mut DecisionContext<'_>, plan: &Plan, waited: Duration) {
     if !drop_if_pointless(turn, plan) && waited >= turn.known.policy.offer_for {
         turn.decide(Change::PlanWithdrawn {
@@ -91,8 +91,7 @@ pub(super) fn ended(known: Measurements<'_>, plan: &Plan) -> impl Iterator<Item 
     ended.map(|flow| Reason::FlowEnded { flow })
 }
 
-/// Makes the first step of an approved plan durable, or drops the plan. What is only not known yet
-/// is waited for.
+/// Starts an approved plan, or refuses it. Missing facts are waited for.
 pub(super) fn begin(turn: &mut DecisionContext<'_>, plan: &Plan, waited: Duration) {
     if drop_if_pointless(turn, plan) {
         return;

@@ -1,4 +1,4 @@
-//! Whether an applied plan achieved its purpose, by readings before and after.
+//! Whether an applied plan achieved its purpose, by readings before and after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ use crate::log::verdict::{Decision, Judged, JudgedIteration, Verdict};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct After {
     pub(crate) rates: BTreeMap<FlowKey, RateSummary>,
-    /// How long iterations take, in the order of what was promised of them.
+    /// Iteration times, in the order of the predictions.
     pub(crate) periods: Vec<Option<TimeSpan>>,
 }
 
-/// The flows a plan is made for: those that it moves, and those that it is to speed up or slow down. One that moves
-/// none is made for something else, with any prediction.
+/// The flows that a plan is made for: those that it moves and those that it is to speed up or slow down. A plan that
+/// moves none is made for something else, whatever it predicts.
 pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
     if plan.moves.is_empty() {
         return BTreeSet::new();
@@ -34,9 +34,8 @@ pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
         .collect()
 }
 
-/// Commits only when the slowest of the flows concerned gained enough, all of them are still
-/// there, no flow at all is slower than it ever was before or than was predicted, and the same is true of
-/// iterations of jobs.
+/// Commits a plan if the slowest of its flows gained enough, all of them still exist, and no flow and no job's
+/// iteration is slower than both before and predicted.
 pub(crate) fn judge(plan: &Plan, before: &[Before], after: &After, policy: &Policy) -> Verdict {
     let concerned = concerned(plan);
     let flows = judge_flows(plan, before, &after.rates, policy);
@@ -69,7 +68,7 @@ fn judge_iterations(plan: &Plan, periods: &[Option<TimeSpan>]) -> Vec<JudgedIter
     judged.collect()
 }
 
-/// Jobs whose iterations take longer than they did, and than was predicted.
+/// Jobs whose iterations take longer than both before and predicted.
 fn delayed(iterations: &[JudgedIteration], policy: &Policy) -> impl Iterator<Item = Reason> {
     iterations.iter().filter_map(|it| {
         let after = it.after?;
@@ -174,8 +173,8 @@ fn too_little_gain(
     })
 }
 
-/// Flows that are slower than they were, and than the plan that is made for them predicts. A plan that is made for
-/// something else has named them, and its operator insists.
+/// Flows that are slower than before, and than predicted by a plan that is made for them. A plan made for something
+/// else has listed them, and its operator forced it.
 fn suffering(
     flows: &[Judged],
     concerned: &BTreeSet<FlowKey>,

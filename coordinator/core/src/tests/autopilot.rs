@@ -1,4 +1,4 @@
-//! What the coordinator does by itself, and what it leaves alone.
+//! Automatic mode: what the coordinator changes by itself, and what it does not.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

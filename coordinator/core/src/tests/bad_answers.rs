@@ -1,6 +1,6 @@
-//! Agents and drivers that answer well-formed and wrong, also to what they are asked just now, and strangers with
-//! tokens. The core goes on after any answer, its state stays consistent, no node gets two contradictory instructions,
-//! and once they are gone, honest ones are served.
+//! Agents and drivers with well-formed but wrong answers, also to running instructions, and strangers with tokens. The
+//! core continues after any answer, its state stays consistent, no node gets contradictory instructions, and honest
+//! agents are served afterwards.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,10 +29,10 @@ use crate::{Author, Change, Departure, Effect, Input, Migration, Move, Phase, Ro
 const SEED_COUNT: u64 = 4;
 const ROUND_COUNT: usize = 40;
 const ROUND_INTERVAL: Duration = Duration::from_millis(100);
-/// One of them is the switch that the plan changes.
+/// The plan changes one of them, a switch.
 const HOSTILE_NODES: [&str; 3] = ["leaf0", "spine1", "h2"];
 const HOSTILE_RELAYS: [&str; 2] = ["h1", "h3"];
-/// Operators have ids below.
+/// Ids of operators are below this.
 const FIRST_KNOCK_ID: u64 = 1 << 40;
 const INVITED_TOKEN: Digest = Digest([7; 32]);
 
@@ -46,22 +46,28 @@ fn token(numbers: &mut SplitMix64, asked: Option<Token>) -> Token {
     asked.unwrap_or_else(|| Token(boundary_number(numbers)))
 }
 
-/// To the step under way, or to none that there ever was.
+/// A wrong ack of the running step, or of one that never existed.
 fn hostile_ack(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix64) -> Ack {
     let mut rollouts = cluster.core.state().rollouts();
     let step = rollouts.find_map(|it| it.phase.step());
     let wanted = step.and_then(|step| step.install(node));
     let wanted = wanted.map(|install| install.holding);
     let error = || "it would not".to_owned();
-    let (held, told) = (
+    let (held, report) = (
         generation(numbers, step.map(|it| it.generation)),
         token(numbers, step.map(|it| it.token)),
     );
     let outcome = match numbers.below(8) {
         0 => Ok(wanted.unwrap_or_default()),
         1 => Ok(ForwardingState::default()),
-        2 => Err(InstallRefusal::Older { held, token: told }),
-        3 => Err(InstallRefusal::DifferentContent { held, token: told }),
+        2 => Err(InstallRefusal::Older {
+            held,
+            token: report,
+        }),
+        3 => Err(InstallRefusal::DifferentContent {
+            held,
+            token: report,
+        }),
         4 => Err(InstallRefusal::Kernel { error: error() }),
         5 => Err(InstallRefusal::NotDurable { error: error() }),
         6 => Err(InstallRefusal::NotASwitch),
@@ -80,9 +86,9 @@ fn some_circuits(numbers: &mut SplitMix64) -> CircuitSet {
     circuits.into_iter().collect()
 }
 
-/// To the instruction under way, or to none that there ever was.
+/// A wrong answer to the running instruction, or to one that never existed.
 fn hostile_readback(cluster: &Cluster, optical: OpticalId, numbers: &mut SplitMix64) -> Readback {
-    let moving = journeys(cluster).find_map(Migration::moving);
+    let moving = migrations(cluster).find_map(Migration::moving);
     let moved = moving.and_then(|moving| Some(moving.targets.get(&optical)?.moved.clone()));
     let found = match moved {
         Some(moved) if numbers.one_in(2) => moved.expected,
@@ -90,14 +96,20 @@ fn hostile_readback(cluster: &Cluster, optical: OpticalId, numbers: &mut SplitMi
         _ => some_circuits(numbers),
     };
     let error = || "it would not".to_owned();
-    let (held, told) = (
+    let (held, report) = (
         generation(numbers, moving.map(|it| it.generation)),
         token(numbers, moving.map(|it| it.token)),
     );
     let outcome = match numbers.below(10) {
         0 => Ok(found),
-        1 => Err(NotSwitched::Older { held, token: told }),
-        2 => Err(NotSwitched::DifferentContent { held, token: told }),
+        1 => Err(NotSwitched::Older {
+            held,
+            token: report,
+        }),
+        2 => Err(NotSwitched::DifferentContent {
+            held,
+            token: report,
+        }),
         3 => Err(NotSwitched::Mismatch { found }),
         4 => Err(NotSwitched::TimedOut),
         5 => Err(NotSwitched::Device {
@@ -125,7 +137,7 @@ fn hostile_about(numbers: &mut SplitMix64) -> About {
     }
 }
 
-/// What has passed the fibres of a relay, up to the most that can be counted.
+/// Traffic counters of a relay's fibres, up to the largest number.
 fn hostile_counters(cluster: &Cluster, numbers: &mut SplitMix64) -> Sample {
     let counters = |interface: &str| {
         Reading::Counters(Counters {
@@ -144,22 +156,22 @@ fn hostile_counters(cluster: &Cluster, numbers: &mut SplitMix64) -> Sample {
     }
 }
 
-fn journeys(cluster: &Cluster) -> impl Iterator<Item = &Migration> {
+fn migrations(cluster: &Cluster) -> impl Iterator<Item = &Migration> {
     let rollouts = cluster.core.state().rollouts();
-    rollouts.filter_map(|it| it.phase.journey())
+    rollouts.filter_map(|it| it.phase.migration())
 }
 
 fn is_moving(cluster: &Cluster) -> bool {
-    journeys(cluster).any(Migration::is_moving)
+    migrations(cluster).any(Migration::is_moving)
 }
 
-/// What holds after any answer.
+/// Properties that hold after any answer.
 #[derive(Default)]
 struct AnswerLaws {
     hostile: &'static [&'static str],
     next: Generation,
     applied: u64,
-    /// By id: with which token, and which key.
+    /// By id: the token and the key.
     knocks: BTreeMap<u64, (Digest, Digest)>,
 }
 
@@ -205,13 +217,14 @@ impl AnswerLaws {
         state
             .rollouts()
             .for_each(|it| assert_consistent(it, self.next));
-        assert_told_one_thing(cluster);
-        self.assert_told_in_order(cluster);
+        assert_one_instruction_each(cluster);
+        self.assert_instructed_in_order(cluster);
         self.assert_tokens_have_one_key(cluster);
     }
 
-    /// Agents refuse what is lower than what they follow. Those that lie about that may get earlier instructions again.
-    fn assert_told_in_order(&self, cluster: &Cluster) {
+    /// Numbers only grow for each agent, except for agents that lie about theirs, which may get earlier instructions
+    /// again.
+    fn assert_instructed_in_order(&self, cluster: &Cluster) {
         let mut last: BTreeMap<NodeId, &Install> = BTreeMap::new();
         for (node, install) in installs(cluster) {
             let name = cluster.network.fabric.name(node);
@@ -238,7 +251,7 @@ impl AnswerLaws {
     }
 }
 
-/// The phase of a plan, and what is known in it.
+/// The phase of a plan agrees with what is known in it.
 fn assert_consistent(rollout: &Rollout, next: Generation) {
     let Rollout { phase, claims, .. } = rollout;
     let is_offer = *phase == Phase::Proposed;
@@ -249,29 +262,32 @@ fn assert_consistent(rollout: &Rollout, next: Generation) {
         let mut targets = step.targets.keys();
         assert!(targets.all(|it| claims.nodes.contains(it)), "{phase:?}");
     }
-    if let Some(journey) = phase.journey() {
-        assert_on_course(journey);
+    if let Some(migration) = phase.migration() {
+        assert_on_plan(migration);
     }
 }
 
-fn assert_on_course(journey: &Migration) {
-    assert!(journey.leg <= journey.course.legs().count());
-    let leg = journey.leg();
-    match &journey.stage {
-        Stage::Telling(step) | Stage::Unconfirmed(step) | Stage::Confirming(step) => {
-            let Some(MigrationStep::Round(round)) = leg else {
-                panic!("not on a round: {journey:?}");
+fn assert_on_plan(migration: &Migration) {
+    assert!(migration.completed_steps <= migration.plan.steps().count());
+    let current = migration.current_step();
+    match &migration.stage {
+        Stage::Installing(step) | Stage::Unconfirmed(step) | Stage::Confirming(step) => {
+            let Some(MigrationStep::Round(round)) = current else {
+                panic!("not on a round: {migration:?}");
             };
-            assert!(round.keys().eq(step.targets.keys()), "{journey:?}");
+            assert!(round.keys().eq(step.targets.keys()), "{migration:?}");
         }
         Stage::Proven | Stage::Switching(_) | Stage::Switched => {
-            assert!(matches!(leg, Some(MigrationStep::Switch(_))), "{journey:?}");
+            assert!(
+                matches!(current, Some(MigrationStep::Switch(_))),
+                "{migration:?}"
+            );
         }
         Stage::Due => {}
     }
 }
 
-/// What every node was instructed to hold, in that order.
+/// All instructions in order, with their nodes.
 fn installs(cluster: &Cluster) -> impl Iterator<Item = (NodeId, &Install)> {
     cluster.effects.iter().filter_map(|effect| match effect {
         Effect::Send { node, instruction } => Some((*node, instruction.install()?)),
@@ -279,8 +295,8 @@ fn installs(cluster: &Cluster) -> impl Iterator<Item = (NodeId, &Install)> {
     })
 }
 
-/// Agents refuse one token, or one generation, with two contents.
-fn assert_told_one_thing(cluster: &Cluster) {
+/// No token and no generation has two contents.
+fn assert_one_instruction_each(cluster: &Cluster) {
     let (mut by_token, mut by_generation) = (BTreeMap::new(), BTreeMap::new());
     for (node, install) in installs(cluster) {
         let before = *by_token.entry((node, install.token)).or_insert(install);
@@ -302,7 +318,7 @@ fn invite(cluster: &mut Cluster) {
     });
 }
 
-/// Several answers from each of these nodes.
+/// Several wrong answers from each of these nodes.
 fn answer_badly(cluster: &mut Cluster, nodes: &[&str], numbers: &mut SplitMix64) {
     for name in nodes {
         let node = cluster.network.node(name);
@@ -315,7 +331,7 @@ fn answer_badly(cluster: &mut Cluster, nodes: &[&str], numbers: &mut SplitMix64)
     }
 }
 
-/// How many hostile answers counted as the first to a step.
+/// The number of hostile answers that counted as the first one to a step.
 fn survives_answers(seed: u64) -> usize {
     let (mut numbers, mut laws) = (SplitMix64::new(seed), AnswerLaws::among(&HOSTILE_NODES));
     let (mut cluster, flows) = collision(Mode::Auto);
@@ -349,7 +365,7 @@ fn core_survives_hostile_answers() {
     assert!(counted > 0, "no hostile answer came in time to count");
 }
 
-/// Hosts in a ring of circuits, of which two are about to move.
+/// Hosts in a ring of circuits, two of which are about to move.
 fn circuits_about_to_move() -> (Cluster, OpticalId) {
     let mut cluster = fibre_macs::cluster();
     let nodes: Vec<_> = cluster
@@ -387,7 +403,7 @@ fn circuits_about_to_move() -> (Cluster, OpticalId) {
     });
     cluster.append(Change::Departed(Departure {
         generation,
-        course: MigrationPlan { waves: vec![wave] },
+        migration_plan: MigrationPlan { waves: vec![wave] },
         circuits,
         before: Vec::new(),
     }));
@@ -403,9 +419,9 @@ fn circuits_about_to_move() -> (Cluster, OpticalId) {
     (cluster, optical)
 }
 
-/// What it is asked just now, it has done.
+/// The driver has done what it was asked.
 fn answer_well(cluster: &mut Cluster, optical: OpticalId) {
-    let moving = journeys(cluster).find_map(Migration::moving).cloned();
+    let moving = migrations(cluster).find_map(Migration::moving).cloned();
     let Some(moving) = moving else {
         return;
     };

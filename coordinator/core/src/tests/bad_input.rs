@@ -1,5 +1,5 @@
-//! Agents that send well-formed samples of every kind with numbers of any size, several at once. The core goes on after
-//! any sample; what it decided can be read again; and once they are gone, others are served.
+//! Agents that send well-formed samples of every kind with numbers of any size, several at once. The core continues
+//! after any sample, its log can be read again, and other agents are served afterwards.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ const BOUNDARY_NUMBERS: [u64; 12] = [
     u8::MAX as u64,
     u16::MAX as u64,
     u32::MAX as u64,
-    // The last whole number of an `f64`, and the longest time in seconds.
+    // The last exact integer of an `f64`, and the longest time in seconds.
     1 << 53,
     315_360_000,
     u64::MAX / 2,
     u64::MAX,
 ];
 
-/// A limit of a type or, one time in four, any number.
+/// The limit of a type or, one time in four, any number.
 pub(super) fn boundary_number(numbers: &mut SplitMix64) -> u64 {
     let boundary = BOUNDARY_NUMBERS[numbers.below(BOUNDARY_NUMBERS.len())];
     if numbers.one_in(4) {
@@ -42,7 +42,7 @@ pub(super) fn boundary_number(numbers: &mut SplitMix64) -> u64 {
     }
 }
 
-/// Numbers become others, what may be absent is, lists are emptied or go on.
+/// Changes numbers, removes optional values, and empties or extends lists.
 fn mutate(value: &mut Value, numbers: &mut SplitMix64) {
     match value {
         Value::Number(_) if numbers.one_in(2) => {
@@ -68,7 +68,7 @@ fn mutate(value: &mut Value, numbers: &mut SplitMix64) {
     }
 }
 
-/// One of each kind, as `node` would report it of what is its own.
+/// A reading of each kind about the node itself.
 fn readings_of_every_kind(cluster: &Cluster, node: NodeId) -> Vec<Value> {
     let [own, peer] = [node, cluster.network.node("h3")].map(host_address);
     let is_host = cluster.network.fabric.name(node).starts_with('h');
@@ -79,7 +79,7 @@ fn readings_of_every_kind(cluster: &Cluster, node: NodeId) -> Vec<Value> {
     serde_json::from_str(&readings).unwrap()
 }
 
-/// Its place among all kinds there are.
+/// The index of its kind.
 fn kind_index(reading: &Reading) -> usize {
     match reading {
         Reading::Interface(_) => 0,
@@ -122,7 +122,7 @@ fn hostile_samples_are_of_every_kind() {
     assert_eq!(kinds, (0..MESSAGE_KINDS).collect::<Vec<_>>());
 }
 
-/// What decoders would refuse is left out.
+/// Random readings, without those that decoders refuse.
 fn hostile(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix64) -> Sample {
     let all = readings_of_every_kind(cluster, node);
     let mut readings = Vec::new();
@@ -143,7 +143,7 @@ fn hostile(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix64) -> Sample 
     }
 }
 
-/// All that is computed from what agents say.
+/// Requests everything that is computed from readings.
 fn ask_everything(cluster: &mut Cluster) {
     let end = |host: &str| FlowEnd {
         host: host.to_owned(),
@@ -165,7 +165,7 @@ fn ask_everything(cluster: &mut Cluster) {
         Request::Discover { from_link: 0 },
         Request::Trace {
             between,
-            anew: false,
+            refresh: false,
         },
         Request::Explain {
             job: "h2".to_owned(),
@@ -179,7 +179,7 @@ fn ask_everything(cluster: &mut Cluster) {
     }
 }
 
-/// Followers read what the leader wrote, and one that starts again comes to the same state.
+/// Followers can read the leader's log, and a restarted coordinator reaches the same state.
 pub(super) fn assert_log_can_be_read(cluster: &mut Cluster) {
     for command in &cluster.log {
         let written = postcard::to_stdvec(command).unwrap();
@@ -210,7 +210,8 @@ fn survives(seed: u64) {
             ask_everything(&mut cluster);
         }
     }
-    // Of 60 rounds x 3 nodes x 6 readings. Were nearly all refused, the core would have met nothing hostile.
+    // The test makes 60 rounds x 3 nodes x 6 readings. If nearly all were refused, the core would have seen nothing
+    // hostile.
     assert!(decoded > 300, "decoders passed {decoded} readings of 1080");
     assert_log_can_be_read(&mut cluster);
     for node in HOSTILE_NODES.map(|name| cluster.network.node(name)) {

@@ -1,4 +1,4 @@
-//! Ways that are as short and not worth the same.
+//! Equal paths with unequal capacity.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{Outcome, Policy};
 
 const MICE_FLOWS: u16 = 12;
 
-/// Two spines; the second one's link to the second leaf is half as quick as all others.
+/// Two spines; the second one's link to the second leaf has half the rate of all others.
 fn uneven() -> Network {
     let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
     let link = |a: &str, b: &str, gbps: f64| {
@@ -39,7 +39,7 @@ fn uneven() -> Network {
     Network::of(&text)
 }
 
-/// A flow with less than half of a link is too small to be looked after.
+/// A flow with less than half of a link counts as small.
 fn cluster(network: Network) -> Cluster {
     let planner = reweave_repair::Policy {
         elephant_share: 0.5,
@@ -52,7 +52,7 @@ fn cluster(network: Network) -> Cluster {
     Cluster::with(network, policy)
 }
 
-/// From the first leaf to the second, half of them past either spine.
+/// Flows from the first leaf to the second, half of them past either spine.
 fn mice(cluster: &mut Cluster) -> Vec<FlowKey> {
     let start = |it: u16| {
         let [from, to] = [it % 4, 4 + it / 4 % 4].map(|host| format!("h{host}"));
@@ -85,7 +85,7 @@ fn carry_out(cluster: &mut Cluster, by_worth: bool) {
     cluster.assert_one_generation();
 }
 
-/// By uplink.
+/// The number of flows by uplink.
 fn spread(cluster: &Cluster, flows: &[FlowKey]) -> BTreeMap<String, usize> {
     let mut spread = BTreeMap::new();
     for flow in flows {
@@ -121,7 +121,7 @@ fn mice_spread_by_weights_until_removed() {
     );
     let gain = slowest_mbps(&cluster) / before;
     assert!((1.49..1.51).contains(&gain), "{gain}");
-    // The narrow link is the second leaf's own, and behind the first leaf's second one.
+    // The slow link belongs to the second leaf, and is behind the first leaf's second uplink.
     for leaf in ["leaf0", "leaf1"] {
         assert_eq!(weights(&mut cluster, leaf), vec![vec![2, 1]; 4]);
     }
@@ -137,7 +137,7 @@ fn mice_spread_by_weights_until_removed() {
     );
 }
 
-/// It is what its two ends say that it runs at, and not what it was bought as.
+/// The rate that both ends report counts, not the one in the fabric's file.
 #[test]
 fn degraded_bundle_gets_lower_weight() {
     let mut cluster = cluster(Network::new(4, 4));

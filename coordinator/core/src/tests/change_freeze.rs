@@ -1,4 +1,4 @@
-//! Jobs that nothing is changed under.
+//! Frozen jobs, under which nothing is changed.
 
 use reweave_common::operator::{Mode, Refused, Request, Response};
 
@@ -74,7 +74,7 @@ fn frozen_job_blocks_plan_until_thaw() {
     assert_eq!(cluster.network.uplink(&cluster.flow("h2")), "leaf0-spine1");
 }
 
-/// Nothing of it goes over what is changed.
+/// The frozen job uses nothing of what the plan changes.
 #[test]
 fn plan_beside_frozen_job_is_applied() {
     let mut cluster = cluster(Mode::Manual);
@@ -138,7 +138,7 @@ fn host_without_job_cannot_be_frozen() {
     assert_eq!(warm, Response::Refused(Refused::NothingToChange));
 }
 
-/// Their packets arrive nowhere as it is.
+/// The frozen job's packets are lost anyway.
 #[test]
 fn dead_path_is_repaired_under_freeze() {
     let mut cluster = Cluster::on(Network::new(2, 3), Mode::Auto);

@@ -1,4 +1,4 @@
-//! Hours for changes. The clock of these tests begins on a Thursday at midnight.
+//! Change windows. The clock of these tests starts on a Thursday at midnight.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::network::Network;
 use super::scene::{SETTLE_TIME, moved, status};
 use crate::{Outcome, Policy};
 
-/// Two flows meet on one spine, and changes are made at these hours.
+/// Two flows meet on one spine, and changes are allowed in these hours.
 fn cluster(mode: Mode, hours: &str) -> Cluster {
     let policy = Policy {
         mode,
@@ -71,7 +71,7 @@ fn policy_plan_waits_for_change_window() {
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
 }
 
-/// A flow that is pinned to where nothing leads has no time.
+/// A flow that is pinned to a dead path cannot wait.
 #[test]
 fn dead_path_is_repaired_any_time() {
     let mut cluster = cluster(Mode::Auto, "Thu 00:00-00:01");

@@ -1,4 +1,4 @@
-//! A core, its log, and a network, with a clock of their own.
+//! A core with its log, a network and a clock.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::{
     Recording, State,
 };
 
-/// Time goes on in steps of this.
+/// The step of the clock.
 const STEP_INTERVAL: Duration = Duration::from_millis(20);
-/// Agents report, and time passes for the core, every this many steps.
+/// Agents report, and the core gets a tick, once in this many steps.
 const STEPS_PER_TICK: u64 = 5;
 
-/// On their way, with whom they come from.
+/// Acks in flight, with their senders.
 type Acks = Vec<(NodeId, Ack)>;
 
 pub(crate) struct Cluster {
@@ -33,7 +33,7 @@ pub(crate) struct Cluster {
     pub(crate) effects: Vec<Effect>,
     pub(crate) recording: Recording,
     pub(crate) connected: BTreeSet<NodeId>,
-    /// The minor version that all coordinators read when it began.
+    /// The minor version that all coordinators read at the start.
     pub(crate) founded: u16,
     policy: Policy,
     now: Moment,
@@ -41,15 +41,15 @@ pub(crate) struct Cluster {
     /// Instructions and acks take one step to arrive.
     to_agents: Vec<(NodeId, Instruction)>,
     to_core: Acks,
-    /// The coordinator dies when its log has this many entries, and starts again.
+    /// The coordinator dies when its log has this many entries, and restarts.
     pub(crate) dies_at: Vec<usize>,
     pub(crate) restarts: usize,
-    /// What happens to acks on their way.
+    /// What happens to acks in flight.
     pub(crate) on_the_way: fn(Acks) -> Acks,
 }
 
 impl Cluster {
-    /// On two spines, with three hosts at each leaf.
+    /// A cluster with two spines and three hosts at each leaf.
     pub(crate) fn new(mode: Mode) -> Self {
         Self::on(Network::new(2, 3), mode)
     }
@@ -98,7 +98,7 @@ impl Cluster {
         self.handle(Input::AgentUp { node });
     }
 
-    /// The agent is gone; what it has installed stays.
+    /// The agent disconnects; its rules stay installed.
     pub(crate) fn disconnect(&mut self, node: NodeId) {
         self.connected.remove(&node);
         self.to_agents.retain(|(to, _)| *to != node);
@@ -121,10 +121,10 @@ impl Cluster {
         }
     }
 
-    /// Whether the coordinator lives on.
+    /// Executes an effect. Returns whether the coordinator survives it.
     fn carry_out(&mut self, effect: Effect) -> bool {
         match effect {
-            // There is none here.
+            // There are no drivers here.
             Effect::Switch { .. } => {}
             Effect::Append(command) => {
                 self.log.push(command.clone());
@@ -137,7 +137,7 @@ impl Cluster {
         true
     }
 
-    /// All that was not in the log is lost.
+    /// Restarts the coordinator from its log.
     pub(crate) fn restart(&mut self) {
         self.restarts += 1;
         let (policy, fabric) = (self.policy.clone(), Arc::clone(&self.network.fabric));
@@ -157,7 +157,7 @@ impl Cluster {
         self.now
     }
 
-    /// Writes into the log what the coordinator itself would not.
+    /// Appends an entry that the coordinator itself would not write.
     pub(crate) fn append(&mut self, change: Change) {
         let at = self.now;
         self.log.push(Command { at, change });
@@ -170,7 +170,7 @@ impl Cluster {
         self.append(Change::PlanProposed { plan, claims, by });
     }
 
-    /// Asks, and does not wait for the answer.
+    /// Sends a request without waiting for the reply.
     pub(crate) fn tell(&mut self, request: Request) {
         let id = self.effects.len() as u64;
         self.handle(Input::Operator {
@@ -193,7 +193,7 @@ impl Cluster {
         replies.next().expect("each request is answered at once")
     }
 
-    /// Asks for a plan, and gives its number.
+    /// Requests a plan, and returns its number.
     pub(crate) fn plan(&mut self) -> Generation {
         match self.ask(Request::Plan) {
             Response::Plan {
@@ -257,12 +257,12 @@ impl Cluster {
         }
     }
 
-    /// Time passes for no program: the whole machine is stalled.
+    /// Stalls the whole machine: time passes, and no program runs.
     pub(crate) fn stall(&mut self, duration: Duration) {
         self.now = self.now + duration;
     }
 
-    /// How long it took.
+    /// Runs until this is so, and returns the time that it took.
     pub(crate) fn run_until(&mut self, what: &str, is_so: impl FnMut(&Self) -> bool) -> Duration {
         self.run_until_within(Duration::from_mins(2), what, is_so)
     }
@@ -305,7 +305,7 @@ impl Cluster {
             .outcome
     }
 
-    /// What this host sends.
+    /// The flow that this host sends.
     pub(crate) fn flow(&self, from: &str) -> FlowKey {
         let node = self.network.node(from);
         let mut flows = self.network.flows.keys();
@@ -313,7 +313,7 @@ impl Cluster {
         *found.expect("it sends something")
     }
 
-    /// The spine that no flow goes by.
+    /// The spine without flows.
     pub(crate) fn idle_spine(&self) -> usize {
         let used: Vec<_> = self
             .network
@@ -333,7 +333,7 @@ impl Cluster {
         self.installs().filter(|to| *to == node).count()
     }
 
-    /// Whom each was sent to.
+    /// The nodes of all instructions.
     fn installs(&self) -> impl Iterator<Item = NodeId> {
         self.effects.iter().filter_map(|effect| match effect {
             Effect::Send { node, instruction } => instruction.install().map(|_| *node),
@@ -341,7 +341,7 @@ impl Cluster {
         })
     }
 
-    /// Every switch holds what the routes in force say, and nothing else.
+    /// Checks that every switch holds exactly the rules in force.
     pub(crate) fn assert_one_generation(&self) {
         let in_force = self.core.state().in_force();
         for (node, switch) in &self.network.switches {

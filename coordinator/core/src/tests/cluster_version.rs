@@ -1,4 +1,4 @@
-//! The cluster version is lowered before coordinators go back by a release, and raised again.
+//! The cluster version is lowered before coordinators are downgraded, and raised again.
 
 use reweave_check::{Overload, Unsound};
 use reweave_common::member::Role;
@@ -26,7 +26,7 @@ fn why_it_stays(response: Response) -> String {
     }
 }
 
-/// All coordinators read more, whichever coordinator leads.
+/// All coordinators read a later version, under any leader.
 #[test]
 fn lowered_version_waits_for_operator() {
     let (mut cluster, _, generation) = planned();
@@ -64,7 +64,7 @@ fn lowered_version_waits_for_operator() {
     assert_eq!(version(&cluster), 1);
 }
 
-/// All coordinators have come to the later release by the next input, or by the one before.
+/// The later version may be confirmed by the next input or by the previous one.
 #[test]
 fn rising_version_is_never_promised() {
     let (mut cluster, ..) = planned();
@@ -79,7 +79,7 @@ fn rising_version_is_never_promised() {
         minor: 0,
         lowered_by: Some("ada".to_owned()),
     };
-    // Neither is decided before both were heard.
+    // Neither is decided before both were handled.
     cluster.core.handle(now, Input::MinVersion { minor: 1 });
     for _ in 0..2 {
         assert_eq!(set(&mut cluster, 0), lowered);
@@ -94,7 +94,7 @@ fn rising_version_is_never_promised() {
     assert_eq!(set(&mut cluster, 1), raised);
 }
 
-/// It may be in a phase that the release before does not know.
+/// The plan may be in a phase that the previous release does not know.
 #[test]
 fn running_plan_keeps_cluster_version() {
     let (mut cluster, _, plan) = planned();
@@ -115,7 +115,7 @@ fn running_plan_keeps_cluster_version() {
     );
 }
 
-/// The release before does not read it.
+/// The previous release cannot read that reason.
 #[test]
 fn lowered_version_forgets_later_reasons() {
     let (mut cluster, _, generation) = planned();
@@ -128,17 +128,17 @@ fn lowered_version_forgets_later_reasons() {
     let later = Reason::Unsound(Unsound::Overload(overload));
     let refused = Change::PlanRefused {
         generation,
-        reasons: vec![Reason::NoCourse, later.clone()],
+        reasons: vec![Reason::NoSafeOrder, later.clone()],
     };
     assert_eq!(refused.needed_version(), 1);
     cluster.append(refused);
-    assert_eq!(reasons(&cluster), [Reason::NoCourse, later]);
+    assert_eq!(reasons(&cluster), [Reason::NoSafeOrder, later]);
     let lowered = set(&mut cluster, 0);
     assert!(
         matches!(lowered, Response::ClusterVersion { minor: 0, .. }),
         "{lowered:?}"
     );
-    assert_eq!(reasons(&cluster), [Reason::NoCourse]);
+    assert_eq!(reasons(&cluster), [Reason::NoSafeOrder]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Two plans at once: one for each of two collisions that have nothing to do with each other.
+//! Two concurrent plans, for two independent collisions.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::network::Network;
 use super::scene::{SETTLE_TIME, status};
 use crate::{Author, Outcome, Rollout};
 
-/// Two leaves send to the two others.
+/// Hosts of two leaves send to hosts of the two others.
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 3\n\
                       host_gbps = 0.2\nuplink_gbps = 0.1";
 
@@ -48,7 +48,7 @@ fn plan_names_owners_of_pinned_addresses() {
     assert!(led_to.iter().all(is_wanted), "{led_to:?}");
 }
 
-/// The first is on its way and waits for a switch that does not hear; the second is on offer.
+/// The first plan waits for a silent switch; the second is proposed.
 fn one_waits() -> (Cluster, [Generation; 2]) {
     let mut cluster = Cluster::on(Network::of(FABRIC), Mode::Manual);
     collide(&mut cluster, FIRST_PAIRS);
@@ -125,7 +125,7 @@ fn rollback_leaves_concurrent_plan_committed() {
     let leaf = cluster.network.node("leaf2");
     assert!(state.in_force().pins.iter().all(|pin| pin.at == leaf));
     cluster.assert_one_generation();
-    // The way back of what was kept leads to where it was found.
+    // The rollback of the kept plan restores the state before it.
     assert!(matches!(
         cluster.ask(Request::TakeBack {
             generation: Some(second)
@@ -196,7 +196,7 @@ fn two_offers_are_addressed_by_number() {
         "{expected}"
     );
     assert_eq!(refused, Response::Refused(expected));
-    // One after the other is approved, and both are kept.
+    // Both are approved, one after the other, and both are kept.
     plans.into_iter().for_each(|plan| cluster.apply(plan));
     cluster.run_until_ended(2);
     assert_both_kept(&cluster);

@@ -1,4 +1,4 @@
-//! What is found to be wrong as the cluster is measured, beside collisions.
+//! Findings other than collisions, by the measurements of a cluster.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddrV4;
@@ -22,7 +22,7 @@ use super::network::{Network, host_address};
 use super::scene::SETTLE_TIME;
 use crate::Input;
 
-/// As long as it takes to learn the ways of all probes and to hear enough of them.
+/// The time to trace all probes and to get enough of them.
 const LEARNING_TIME: Duration = Duration::from_secs(20);
 
 /// Two leaves with four hosts each, and four spines.
@@ -39,7 +39,7 @@ pub(super) fn say(cluster: &mut Cluster, host: &str, readings: Vec<Reading>) {
     cluster.handle(Input::Sample { node, sample });
 }
 
-/// Every host tells once a second what came of its probes.
+/// Runs with probe results from every host, once a second.
 pub(super) fn probe_for(cluster: &mut Cluster, duration: Duration) {
     for _ in 0..duration.as_secs() {
         for host in (0..8).map(|it| format!("h{it}")) {
@@ -80,8 +80,8 @@ pub(super) fn hop(cluster: &Cluster, from: &str, to: &str) -> Hop {
     Hop { from, link }
 }
 
-/// With two leaves, all that takes the link up to a spine takes its link down to the other leaf: probes alone do not
-/// distinguish these two links, and the counters of the senders over them do.
+/// With two leaves, every path up to a spine continues down to the other leaf: probes alone cannot distinguish these
+/// two links, but the counters of their senders can.
 #[test]
 fn lossy_link_direction_is_named_alone() {
     for (leaf, spine) in (0..8).map(|it| (it % 2, it / 2)) {
@@ -106,7 +106,7 @@ fn lossy_link_direction_is_named_alone() {
             say(&mut cluster, from, vec![drops]);
             let found = causes(&mut cluster);
             assert_eq!((found.len(), &found[0].subject), (1, &subject));
-            // A queue that was full loses probes, too.
+            // A full queue loses probes, too.
             let full = health(&format!("swp{port}"), Signal::QueueDrops, 20);
             say(&mut cluster, from, vec![full]);
             assert_eq!(causes(&mut cluster), []);
@@ -114,7 +114,7 @@ fn lossy_link_direction_is_named_alone() {
     }
 }
 
-/// Both directions of a cable that was dead from the start: between two leaves, the same probes cross a spine's other
+/// Both directions of a cable that was dead from the start: with two leaves, the same probes cross the spine's other
 /// cable.
 #[test]
 fn dead_link_is_inferred_from_neighbours() {
@@ -132,9 +132,9 @@ fn dead_link_is_inferred_from_neighbours() {
     let said = (only.class, only.subject.to_string());
     let ambiguous = "ambiguous: spine2 or leaf0-spine2 or leaf1-spine2";
     assert_eq!(said, (Class::FaultySwitch, ambiguous.to_owned()));
-    let told = only.evidence.iter();
-    let mut told = told.filter(|it| it.contains("could not be traced to their ends"));
-    assert!(told.next().is_some(), "{only:#?}");
+    let reports = only.evidence.iter();
+    let mut reports = reports.filter(|it| it.contains("could not be traced to their ends"));
+    assert!(reports.next().is_some(), "{only:#?}");
 }
 
 #[test]
@@ -146,13 +146,13 @@ fn bad_host_is_named_as_host() {
     assert_eq!(only(&mut cluster), (Class::FaultyHost, "h5".to_owned()));
 }
 
-/// The number of probe flows in the instructions of all hosts.
+/// The number of probe flows in all lists.
 fn asked(cluster: &Cluster) -> usize {
     let lists = cluster.network.probes.values();
     lists.map(|list| list.flows.len()).sum()
 }
 
-/// Until a second has come in which hosts are instructed so.
+/// Runs until the lists are so for a second.
 fn probe_until(cluster: &mut Cluster, is_so: impl Fn(usize) -> bool) {
     let is_so = |cluster: &mut Cluster| {
         probe_for(cluster, Duration::from_secs(1));
@@ -189,7 +189,7 @@ fn probe_flows_shrink_until_paths_change() {
     probe_until(&mut cluster, |flows| flows < FLOW_COUNT / 2);
 }
 
-/// As with losses, a spine's two links are crossed by the same probes.
+/// The same probes cross both links of a spine, as with losses.
 #[test]
 fn slower_link_or_host_is_named() {
     let mut cluster = cluster();
@@ -212,7 +212,7 @@ fn slower_link_or_host_is_named() {
     let both = found[0].subject.each();
     assert!(both.len() == 2 && both.contains(&named(up)) && both.contains(&named(down)));
     cluster.network.slow_us.clear();
-    // What was slow for a while is past; a host is slow from now on.
+    // The earlier slowness is over; from now on a host is slow.
     let slow = hop(&cluster, "h3", "leaf0");
     cluster.network.slow_us.insert(slow, 1600);
     probe_for(&mut cluster, Duration::from_secs(60));
@@ -226,7 +226,7 @@ fn slower_link_or_host_is_named() {
     );
 }
 
-/// The same finding as without, though links that the same probes cross are seen to lose some, too.
+/// The finding stays the same with history, although links that share its probes seem to lose some, too.
 #[test]
 fn diagnosis_reports_when_loss_began() {
     let mut cluster = cluster();
@@ -244,7 +244,8 @@ fn diagnosis_reports_when_loss_began() {
     assert_eq!(causes(&mut cluster), []);
 }
 
-/// Cards would show it: for as long as a job fills a link, a queue stands before it. What is slower while no host sends
+/// NICs would show it: while a job fills a link, packets queue before it. The link itself is slow only if it is so
+/// without traffic.
 /// is the link.
 #[test]
 fn queueing_is_no_link_latency_change() {
@@ -268,7 +269,7 @@ fn queueing_is_no_link_latency_change() {
     );
 }
 
-/// Who is left probes over longer ways; no link is slower for that.
+/// Hosts that remain probe over longer paths; no link is slower because of that.
 #[test]
 fn missing_near_probes_show_no_slowdown() {
     let mut cluster = cluster();
@@ -276,7 +277,7 @@ fn missing_near_probes_show_no_slowdown() {
     probe_for(&mut cluster, Duration::from_secs(150));
     for _ in 0..60 {
         let network = &cluster.network;
-        // Two of one rack have but their leaf between them.
+        // Two hosts of one rack only have their leaf between them.
         let is_far = |flow: &FlowKey| network.path(flow, &network.probe_flow(flow)).len() > 2;
         let mut lists = network.probes.clone();
         let lists_of = lists.values_mut();
@@ -294,7 +295,7 @@ fn clean_cluster_has_no_findings() {
     assert_eq!(causes(&mut cluster), []);
 }
 
-/// What trains of one host to the others measured.
+/// Train results from one host to the others.
 pub(super) fn measured(
     cluster: &Cluster,
     from: usize,
@@ -326,7 +327,7 @@ pub(super) fn measured(
     others.map(reading).collect()
 }
 
-/// Across racks all have less than within, and that is no fault of theirs.
+/// All pairs across racks are slower than within, which is no fault.
 #[test]
 fn slow_pair_and_slow_host_named() {
     let found = |slow: fn(usize, usize) -> bool| {
@@ -339,10 +340,10 @@ fn slow_pair_and_slow_host_named() {
     };
     assert_eq!(found(|_, _| false), []);
     let subjects = |found: Vec<Cause>| -> Vec<_> {
-        let told = found
+        let reports = found
             .into_iter()
             .map(|it| (it.class, it.subject.to_string()));
-        told.collect()
+        reports.collect()
     };
     let pair = subjects(found(|from, to| (from, to) == (1, 6)));
     assert_eq!(pair, [(Class::SlowPair, "h1 and h6".to_owned())]);
@@ -364,7 +365,7 @@ pub(super) fn health(interface: &str, signal: Signal, grown: u64) -> Reading {
     }))
 }
 
-/// No reading is taken as long after the one before as another.
+/// The intervals of readings vary.
 fn about_a_second() -> Duration {
     static READING_COUNT: AtomicU64 = AtomicU64::new(0);
     Duration::from_secs(1) + Duration::from_nanos(READING_COUNT.fetch_add(1, Ordering::Relaxed))
@@ -391,7 +392,7 @@ fn interface_counters_name_their_link() {
     }
 }
 
-fn tell_time(cluster: &mut Cluster, host: &str, skew_us: i64) {
+fn report_time(cluster: &mut Cluster, host: &str, skew_us: i64) {
     let about = About {
         build: "1".to_owned(),
         protocol: "1.0".to_owned(),
@@ -406,11 +407,11 @@ fn tell_time(cluster: &mut Cluster, host: &str, skew_us: i64) {
 fn delayed_message_shows_no_clock_skew() {
     let mut cluster = cluster();
     for skew_us in [-545_000, -600_000, -1000, -545_000] {
-        tell_time(&mut cluster, "h1", skew_us);
+        report_time(&mut cluster, "h1", skew_us);
         assert_eq!(causes(&mut cluster), [], "{skew_us}");
     }
     for _ in 0..2 {
-        tell_time(&mut cluster, "h1", -545_000);
+        report_time(&mut cluster, "h1", -545_000);
     }
     assert_eq!(only(&mut cluster), (Class::ClocksApart, "h1".to_owned()));
 }
@@ -447,7 +448,7 @@ fn differing_nic_and_skewed_clock_named() {
         vec![Reading::Host(HostReading::Nic(Box::new(nic)))],
     );
     assert_eq!(only(&mut cluster), (Class::PcieDowngrade, "h6".to_owned()));
-    tell_time(&mut cluster, "h1", 900_000);
+    report_time(&mut cluster, "h1", 900_000);
     let found: Vec<_> = causes(&mut cluster)
         .into_iter()
         .map(|it| it.class)
@@ -455,7 +456,7 @@ fn differing_nic_and_skewed_clock_named() {
     assert_eq!(found, [Class::ClocksApart, Class::PcieDowngrade]);
 }
 
-/// As agents tell of the interface of a node, and how much it takes.
+/// The reported MTU of a node's interface.
 fn takes(cluster: &mut Cluster, node: &str, interface: &str, mtu_bytes: u32) {
     let nic = Nic {
         interface: interface.to_owned(),
@@ -466,8 +467,8 @@ fn takes(cluster: &mut Cluster, node: &str, interface: &str, mtu_bytes: u32) {
     say(cluster, node, vec![reading]);
 }
 
-/// Of a link between switches, both ends of which are set alike, only large probes tell: between two
-/// leaves of one of two links, and what the ports say, of which.
+/// On a link between switches with equal MTUs, only large probes fail: with two leaves, on one of two links. The
+/// ports' readings say which.
 #[test]
 fn narrow_mtu_link_is_one_finding() {
     let mut cluster = cluster();
@@ -483,11 +484,11 @@ fn narrow_mtu_link_is_one_finding() {
     takes(&mut cluster, "leaf0", "swp6", 1500);
     takes(&mut cluster, "spine2", "swp0", 1500);
     takes(&mut cluster, "leaf1", "swp6", 9000);
-    let told = (Class::MtuMismatch, "leaf0-spine2".to_owned());
-    assert_eq!(only(&mut cluster), told);
+    let report = (Class::MtuMismatch, "leaf0-spine2".to_owned());
+    assert_eq!(only(&mut cluster), report);
 }
 
-/// Its own setting, the ends of its cable and lost probes: all tell of the same.
+/// The host's setting, the ends of its cable and lost probes lead to one finding.
 #[test]
 fn small_host_mtu_is_one_finding() {
     let mut cluster = cluster();
@@ -526,7 +527,7 @@ fn host_with_odd_setting_is_named() {
     );
 }
 
-/// What is said of the one host that has the first of these values.
+/// The finding about the only host with the first of these values.
 fn set_otherwise(setting: &str, [one, others]: [&str; 2]) -> String {
     let mut cluster = cluster();
     for host in 0..8 {
@@ -545,12 +546,12 @@ fn set_otherwise(setting: &str, [one, others]: [&str; 2]) -> String {
     let [cause] = &found[..] else {
         panic!("one cause: {found:#?}")
     };
-    let told = (cause.class, cause.subject.to_string());
-    assert_eq!(told, (Class::ConfigurationMismatch, "h2".to_owned()));
+    let report = (cause.class, cause.subject.to_string());
+    assert_eq!(report, (Class::ConfigurationMismatch, "h2".to_owned()));
     cause.evidence.join("; ")
 }
 
-/// What its firewall stops is no loss, and the operator learns of it.
+/// Probes that its firewall drops are no loss, and are reported.
 #[test]
 fn host_sending_no_probes_is_named() {
     let mut cluster = cluster();
@@ -574,7 +575,7 @@ fn host_sending_no_probes_is_named() {
     );
 }
 
-/// Where the first of two flows that meet would be sent.
+/// The new path of the first of two colliding flows.
 fn sent_to(lossy: Option<[&str; 2]>) -> String {
     let mut cluster = cluster();
     let lossy = lossy.map(|[from, to]| hop(&cluster, from, to));

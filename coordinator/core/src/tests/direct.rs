@@ -1,4 +1,4 @@
-//! Hosts that are wired to each other and forward for one another.
+//! Hosts that are wired to each other and forward.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::diagnosis::{causes, hop, only, probe_for, say};
 use super::network::{Network, host_address};
 use super::scene::SETTLE_TIME;
 
-/// As long as it takes to learn the ways of all probes and to hear enough of them.
+/// The time to trace all probes and to get enough of them.
 const LEARNING_TIME: Duration = Duration::from_secs(20);
 
 fn ring() -> Cluster {
@@ -23,7 +23,7 @@ fn ring() -> Cluster {
     cluster
 }
 
-/// Only a neighbour has a route to the address that they use on the link to it.
+/// Only a neighbour has a route to the address on their link.
 #[test]
 fn relay_hosts_probed_by_reachable_address() {
     let cluster = ring();

@@ -1,4 +1,4 @@
-//! What a fabric looks like to its agents.
+//! The fabric as its agents discover it.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::hardware::{Neighbour, Nic};
@@ -18,7 +18,7 @@ fn discovered(cluster: &mut Cluster) -> Discovered {
     }
 }
 
-/// Nodes without links yet, called as in a fabric of leaves and spines.
+/// Nodes without links, named as in a leaf-spine fabric.
 fn nodes_alone() -> Cluster {
     let names = ["h0", "h1", "leaf0", "leaf1"];
     let node = |name: &&str| {
@@ -73,7 +73,7 @@ fn ends(link: &DiscoveredLink) -> String {
     format!("{} {}", end(0), end(1))
 }
 
-/// Both ways each, up to names of parallel links.
+/// Each pair of nodes in both directions, without names of parallel links.
 fn joined(fabric: &Fabric) -> Vec<[String; 2]> {
     let mut joined: Vec<_> = fabric
         .links()
@@ -87,7 +87,7 @@ fn joined(fabric: &Fabric) -> Vec<[String; 2]> {
     joined
 }
 
-/// Hosts route over leaves here, and packets are seen to pass the spines.
+/// Hosts have routes over leaves, and traces pass the spines.
 #[test]
 fn links_discovered_by_routes_and_traces() {
     let mut cluster = Cluster::on(Network::new(2, 3), Mode::Manual);

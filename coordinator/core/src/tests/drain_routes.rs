@@ -1,4 +1,4 @@
-//! Links that an operator wants to carry nothing.
+//! Links that an operator drains.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::network::Network;
 use super::scene::{SETTLE_TIME, reasons, status};
 use crate::{Change, Command, Outcome, Reason};
 
-/// As long as it takes to carry out a plan and to judge it.
+/// The time to apply a plan and to judge it.
 const ROLLOUT_TIME: Duration = Duration::from_secs(20);
 
 fn cluster() -> Cluster {
@@ -52,7 +52,7 @@ fn drained_link_sheds_flows_until_restored() {
     drain(&mut cluster, &["leaf0-spine1"]);
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
     assert_eq!(cluster.network.uplink(&leaves), "leaf0-spine0");
-    // Traffic that is sent down over a link is kept from the spine above it.
+    // The spine above the link is avoided as well.
     assert_eq!(cluster.network.uplink(&back), "leaf1-spine0");
     let new = cluster.network.start("h2", "h6", 1003, 1);
     assert_eq!(cluster.network.uplink(&new), "leaf0-spine0");
@@ -118,7 +118,7 @@ fn drain_is_reverted_when_flows_slow() {
     cluster.assert_one_generation();
 }
 
-/// No operator has to ask for that once more, though one decides about all else.
+/// An operator need not request that again.
 #[test]
 fn pins_leave_drained_link_on_path() {
     for leaf in ["leaf0", "leaf1"] {
@@ -144,7 +144,7 @@ fn severed_drain_routes_raise_alarm() {
     let mut cluster = cluster();
     drain(&mut cluster, &["leaf0-spine1"]);
     assert!(status(&mut cluster).alarms.is_empty());
-    // No routes lead around a host's only link.
+    // There is no other path to the host.
     cluster.network.fail("h4", "leaf1");
     cluster.run_for(SETTLE_TIME);
     assert!(status(&mut cluster).alarms.is_empty());
@@ -161,12 +161,12 @@ fn severed_drain_routes_raise_alarm() {
     assert!(status(&mut cluster).alarms.is_empty());
 }
 
-fn rounds_told(cluster: &Cluster) -> usize {
-    let told = |command: &&Command| matches!(command.change, Change::StepIntent(_));
-    cluster.log.iter().filter(told).count()
+fn round_count(cluster: &Cluster) -> usize {
+    let is_round = |command: &&Command| matches!(command.change, Change::StepIntent(_));
+    cluster.log.iter().filter(is_round).count()
 }
 
-/// Routes that were sound in the first instruction may lead into nothing by now.
+/// Routes that were sound in the first instruction may lead to a dead link by now.
 #[test]
 fn repeated_instruction_is_checked_again() {
     let mut cluster = cluster();
@@ -181,22 +181,22 @@ fn repeated_instruction_is_checked_again() {
     drain(&mut cluster, &["leaf0-spine0", "leaf0-spine1"]);
     cluster.network.fail("leaf0", "spine0");
     cluster.run_for(SETTLE_TIME);
-    let told = rounds_told(&cluster);
+    let report = round_count(&cluster);
     cluster.run_for(ROLLOUT_TIME);
-    assert_eq!(rounds_told(&cluster), told);
+    assert_eq!(round_count(&cluster), report);
     cluster.network.mend("leaf0", "spine0");
     cluster.network.switch("leaf0").mood = Mood::Obeys;
     cluster.run_for(ROLLOUT_TIME);
-    assert!(rounds_told(&cluster) > told);
+    assert!(round_count(&cluster) > report);
     let outcome = cluster.last_outcome();
     assert!(matches!(outcome, Outcome::RolledBack { .. }), "{outcome:?}");
     cluster.assert_one_generation();
 }
 
-/// What is left to leaf0 when its link to spine1 is drained.
+/// The uplinks that leaf0 keeps when its link to spine1 is drained.
 const REMAINING_SPINES: [&str; 2] = ["spine0", "spine2"];
 
-/// A cluster whose leaf0 was sent a drained table, has not answered, and has no session any longer.
+/// A cluster whose leaf0 was sent a drained table, has not acknowledged it, and has disconnected.
 fn disconnected_amid_drain() -> (Cluster, NodeId) {
     let mut cluster = cluster();
     let leaf = cluster.network.node("leaf0");
@@ -208,7 +208,7 @@ fn disconnected_amid_drain() -> (Cluster, NodeId) {
     (cluster, leaf)
 }
 
-/// A switch that comes back is no exception.
+/// Its instruction is checked again, as for every switch.
 #[test]
 fn reconnected_switch_gets_no_unsound_table() {
     let (mut cluster, leaf) = disconnected_amid_drain();
@@ -228,7 +228,7 @@ fn reconnected_switch_gets_no_unsound_table() {
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
 }
 
-/// Nor when the plan has been given up meanwhile, since it was silent for too long.
+/// The plan was rolled back meanwhile, since the switch was silent for too long.
 #[test]
 fn reconnected_switch_gets_no_aborted_steps() {
     let (mut cluster, leaf) = disconnected_amid_drain();
@@ -253,7 +253,7 @@ fn reconnected_switch_gets_no_aborted_steps() {
     cluster.assert_one_generation();
 }
 
-/// It is the operator's decision, and the answer names all the same who is slower.
+/// The operator forced the drain; the record still lists the slower flows.
 #[test]
 fn forced_drain_stays_despite_slower_flows() {
     let mut cluster = cluster();

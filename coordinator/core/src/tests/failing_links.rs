@@ -1,4 +1,4 @@
-//! Links that fail: what the policy drains by itself, and what it leaves to people.
+//! Failing links: which ones the policy drains, and which are left to operators.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{Author, Outcome, Policy, Reason};
 
 const LOSSY_LINK: &str = "leaf0-spine1";
 const DRAIN_DELAY: Duration = Duration::from_secs(10);
-/// Longer than all of it takes.
+/// Longer than the whole scenario takes.
 const SCENARIO_TIME: Duration = Duration::from_secs(30);
 
 fn policy() -> Policy {
@@ -25,7 +25,7 @@ fn policy() -> Policy {
     }
 }
 
-/// The way up from the first leaf to the second spine loses packets, and the leaf counts them.
+/// The link up from the first leaf to the second spine loses packets, and the leaf's counters show it.
 fn failing(policy: Policy) -> Cluster {
     let mut cluster = Cluster::with(Network::new(4, 4), policy);
     cluster.run_for(SETTLE_TIME);
@@ -46,7 +46,7 @@ fn go_on_for(cluster: &mut Cluster, duration: Duration) {
     (0..duration.as_secs()).for_each(|_| go_on(cluster));
 }
 
-/// How long it took.
+/// Runs until this is so, and returns the time that it took.
 fn go_on_until(cluster: &mut Cluster, is_so: impl Fn(&mut Cluster) -> bool) -> Duration {
     let began = cluster.now();
     while !is_so(cluster) {
@@ -61,7 +61,7 @@ fn is_found(cluster: &mut Cluster) -> bool {
     causes(cluster).iter().any(|cause| cause.confidence > 0.9)
 }
 
-/// A flow that hashes there.
+/// A flow that hashes to that link.
 fn newcomer(cluster: &mut Cluster) -> FlowKey {
     cluster.network.start("h2", "h6", 1003, 1)
 }
@@ -112,7 +112,7 @@ fn policy_drains_failing_link_naming_finding() {
     assert!(drained.count() > 0);
 }
 
-/// It would be drained on and on otherwise: whether it was repaired is unknown before it carries.
+/// Whether the link was repaired is unknown until it is used: otherwise it would be drained again and again.
 #[test]
 fn restored_link_is_left_to_operator() {
     let mut cluster = failing(policy());
@@ -142,7 +142,7 @@ fn capacity_floor_blocks_drain_with_reason() {
     );
 }
 
-/// Taken back once, it is not tried every half a minute.
+/// A drain that was rolled back is not retried every 30 s.
 #[test]
 fn needed_link_is_not_drained_again() {
     let mut cluster = failing(policy());
@@ -175,7 +175,7 @@ fn manual_mode_drains_no_failing_link() {
     assert_eq!(ended(&cluster), 0);
 }
 
-/// No routing protocol takes a way away that routes of ours lead over.
+/// No routing protocol removes paths that routes of the agent use.
 #[test]
 fn our_routes_avoid_second_failed_link() {
     let mut cluster = failing(policy());

@@ -51,7 +51,7 @@ fn job_imbalances_list_worst_first() {
     assert_eq!(found.all.unwrap().worst.fim_percent, 50.0);
 }
 
-/// As imbalance names it, and as jobs do.
+/// The names of jobs in the imbalance and in the list of jobs.
 fn names(cluster: &mut Cluster) -> [Vec<String>; 2] {
     let uneven = imbalances(cluster).jobs.into_iter().map(|it| it.job);
     let Response::Jobs(jobs) = cluster.ask(Request::Jobs) else {
@@ -94,14 +94,14 @@ fn imbalance_history_is_exported_once() {
     assert!(cluster.now().since(at) < Duration::from_secs(5));
     assert!(cluster.core.poll_evenness().is_none());
     cluster.run_for(Duration::from_secs(15));
-    let course = imbalances(&mut cluster).course;
-    let fims: Vec<_> = course.iter().map(|it| it.worst.fim_percent).collect();
+    let history = imbalances(&mut cluster).history;
+    let fims: Vec<_> = history.iter().map(|it| it.worst.fim_percent).collect();
     assert_eq!((fims.first(), fims.last()), (Some(&50.0), Some(&0.0)));
-    let every: Vec<_> = course
+    let every: Vec<_> = history
         .windows(2)
         .map(|two| two[0].age_ms - two[1].age_ms)
         .collect();
     assert!(every.iter().all(|ms| *ms == 5000), "{every:?}");
-    assert!((4..=6).contains(&course.len()), "{course:?}");
+    assert!((4..=6).contains(&history.len()), "{history:?}");
     assert!(cluster.core.poll_evenness().is_some());
 }

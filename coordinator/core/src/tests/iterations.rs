@@ -29,7 +29,7 @@ fn beat_of(cluster: &mut Cluster, period_ms: u64, iterations: u32, as_one: u64) 
     beat_of_bytes(cluster, period_ms, iterations, as_one << 20);
 }
 
-/// Of this many bytes each way.
+/// Simulates iterations that send this many bytes in each direction.
 fn beat_of_bytes(cluster: &mut Cluster, period_ms: u64, iterations: u32, bytes: u64) {
     let beat = IterationPeriod {
         period: TimeSpan::from_millis(period_ms),
@@ -72,7 +72,7 @@ fn awaited() -> Cluster {
     cluster
 }
 
-fn told(cluster: &mut Cluster) -> IterationOutcome {
+fn iteration_outcome(cluster: &mut Cluster) -> IterationOutcome {
     let Response::History(history) = cluster.ask(Request::History { before: None }) else {
         panic!("no history")
     };
@@ -93,9 +93,9 @@ fn iteration_time_is_predicted_and_measured() {
     let took = cluster.run_until_ended(1);
     assert!(took < ONE_SECOND, "{took:?}");
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
-    let told = told(&mut cluster);
-    assert_eq!((told.before_ms, told.measured_ms), (240.0, Some(142.0)));
-    assert_eq!(told.predicted_ms, [promise.low_ms, promise.high_ms]);
+    let report = iteration_outcome(&mut cluster);
+    assert_eq!((report.before_ms, report.measured_ms), (240.0, Some(142.0)));
+    assert_eq!(report.predicted_ms, [promise.low_ms, promise.high_ms]);
 }
 
 /// A host that forwards may tell of all that passes it, which is no work of its job.
@@ -149,7 +149,7 @@ fn doubled_period_is_halved() {
     beat_of(&mut cluster, 284, 5, 2);
     cluster.run_until_ended(1);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
-    assert_eq!(told(&mut cluster).measured_ms, Some(142.0));
+    assert_eq!(iteration_outcome(&mut cluster).measured_ms, Some(142.0));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn rates_decide_without_period() {
     let took = cluster.run_until_ended(1);
     assert!((16..18).contains(&took.as_secs()), "{took:?}");
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
-    assert_eq!(told(&mut cluster).measured_ms, None);
+    assert_eq!(iteration_outcome(&mut cluster).measured_ms, None);
 }
 
 #[test]
@@ -190,6 +190,6 @@ fn period_from_before_change_is_ignored() {
         took < ONE_SECOND,
         "nothing has changed by now, and {took:?}"
     );
-    assert_eq!(told(&mut cluster).measured_ms, Some(241.0));
+    assert_eq!(iteration_outcome(&mut cluster).measured_ms, Some(241.0));
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
 }

@@ -25,9 +25,9 @@ fn ask(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Response {
     })
 }
 
-fn told(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Explanation {
+fn explanation(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Explanation {
     match ask(cluster, job, hosts) {
-        Response::Explanation(Some(told)) => *told,
+        Response::Explanation(Some(report)) => *report,
         other => panic!("{other:?}"),
     }
 }
@@ -43,28 +43,28 @@ fn colliding() -> Cluster {
 #[test]
 fn running_job_is_explained_by_collision() {
     let mut cluster = colliding();
-    let told = told(&mut cluster, "h0", &[]);
+    let report = explanation(&mut cluster, "h0", &[]);
     assert_eq!(
-        (&told.job[..], &told.hosts),
+        (&report.job[..], &report.hosts),
         ("h0 and h3", &["h0", "h3"].map(str::to_owned))
     );
-    assert_eq!(told.path, ["h0", "leaf0", "spine0", "leaf1", "h3"]);
-    assert_eq!(told.link.unwrap().to_string(), "leaf0-spine0 from leaf0");
-    let cause = told.cause.unwrap();
+    assert_eq!(report.path, ["h0", "leaf0", "spine0", "leaf1", "h3"]);
+    assert_eq!(report.link.unwrap().to_string(), "leaf0-spine0 from leaf0");
+    let cause = report.cause.unwrap();
     assert_eq!(cause.class, Class::EcmpCollision);
     assert_eq!(cause.jobs, ["h0 and h3"]);
-    assert_eq!((told.ranks, told.iteration_ms), (None, None));
-    assert_eq!(told.doubts, [""; 0]);
+    assert_eq!((report.ranks, report.iteration_ms), (None, None));
+    assert_eq!(report.doubts, [""; 0]);
 }
 
 #[test]
 fn slowest_pair_of_hosts_is_explained() {
     let mut cluster = colliding();
-    let told = told(&mut cluster, "train", &["h1", "h4"]);
-    assert_eq!(told.job, "train");
-    assert_eq!(told.hosts, ["h1", "h4"].map(str::to_owned));
+    let report = explanation(&mut cluster, "train", &["h1", "h4"]);
+    assert_eq!(report.job, "train");
+    assert_eq!(report.hosts, ["h1", "h4"].map(str::to_owned));
     let mbps = |rate: Option<Rate>| rate.unwrap().mbps().round();
-    let [slow, other] = [told.pair_bits_per_s, told.others_bits_per_s].map(mbps);
+    let [slow, other] = [report.pair_bits_per_s, report.others_bits_per_s].map(mbps);
     assert!((49.0..=51.0).contains(&slow) && (99.0..=101.0).contains(&other));
 }
 
@@ -156,17 +156,17 @@ fn host_bound_job_spares_fabric() {
         "h0",
         vec![Reading::Host(HostReading::Rhythm(Periodicity::Found(beat)))],
     );
-    let told = told(&mut cluster, "h3", &[]);
+    let report = explanation(&mut cluster, "h3", &[]);
     assert_eq!(
-        (told.iteration_ms, told.collective_ms),
+        (report.iteration_ms, report.collective_ms),
         (Some(200.0), Some(10.0))
     );
     assert_eq!(
-        told.collective.unwrap(),
+        report.collective.unwrap(),
         "what an iteration sends around a ring"
     );
     assert_eq!(
-        told.doubts,
+        report.doubts,
         [
             "no measurement explains it",
             "the wires rest 95 % of the time: it is not the fabric that it waits for"
@@ -181,7 +181,7 @@ fn pairs_list_slowest_first() {
         let readings = measured(&cluster, host, |to| (host, to) == (1, 6));
         say(&mut cluster, &format!("h{host}"), readings);
     }
-    let Response::Pairs(told) = cluster.ask(Request::Pairs { most: 20 }) else {
+    let Response::Pairs(report) = cluster.ask(Request::Pairs { most: 20 }) else {
         panic!("no pairs")
     };
     let mbit = |mbps: u64| Rate::from_bits_per_s(mbps * 1_000_000);
@@ -196,8 +196,8 @@ fn pairs_list_slowest_first() {
         is_slow: true,
         age_ms: 0,
     };
-    assert_eq!((told.pairs.len(), &told.pairs[0]), (20, &slowest));
-    let near = told.pairs.iter().find(|it| it.in_rack).unwrap();
+    assert_eq!((report.pairs.len(), &report.pairs[0]), (20, &slowest));
+    let near = report.pairs.iter().find(|it| it.in_rack).unwrap();
     assert_eq!(
         (near.usual_bits_per_s, near.peers, near.is_slow),
         (mbit(200), 24, false)
@@ -240,7 +240,7 @@ fn resting_job_is_forecast_to_collide() {
     cluster.network.end(other);
     cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(foreseen(&mut cluster), []);
-    // Whose session has ended brings nothing.
+    // An agent whose session has ended reports nothing.
     cluster.network.end(elsewhere);
     cluster.network.start("h1", "h5", 1003, 0);
     cluster.network.end(rests);

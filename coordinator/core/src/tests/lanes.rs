@@ -68,9 +68,9 @@ const ALL: [&str; 4] = ["h0", "h1", "h2", "h3"];
 #[test]
 fn common_devices_listed_with_path_counts() {
     let mut cluster = cluster();
-    let told = lanes(&mut cluster, &ALL);
-    assert_eq!(ways(&told), [("mlx5_0", 3), ("mlx5_10", 2)]);
-    assert_eq!(told.left_out, [""; 0]);
+    let report = lanes(&mut cluster, &ALL);
+    assert_eq!(ways(&report), [("mlx5_0", 3), ("mlx5_10", 2)]);
+    assert_eq!(report.left_out, [""; 0]);
     assert_eq!(
         ways(&lanes(&mut cluster, &["h0", "h1"])),
         [("mlx5_0", 1), ("mlx5_10", 1)]
@@ -87,10 +87,10 @@ fn down_link_removes_device_or_path() {
     cluster.network.fail("leaf0", "spine1");
     cluster.network.fail("h2", "leaf3");
     cluster.run_for(SETTLE_TIME);
-    let told = lanes(&mut cluster, &ALL);
-    assert_eq!(ways(&told), [("mlx5_0", 2)]);
+    let report = lanes(&mut cluster, &ALL);
+    assert_eq!(ways(&report), [("mlx5_0", 2)]);
     assert_eq!(
-        told.left_out,
+        report.left_out,
         ["mlx5_10: h2-leaf3 of h2 is down, or drained"]
     );
     assert_eq!(
@@ -103,21 +103,21 @@ fn down_link_removes_device_or_path() {
         .iter()
         .for_each(|spine| cluster.network.fail("leaf1", spine));
     cluster.run_for(SETTLE_TIME);
-    let told = lanes(&mut cluster, &ALL);
-    assert_eq!(told.left_out, ["mlx5_10: no path from h1 to h2"]);
+    let report = lanes(&mut cluster, &ALL);
+    assert_eq!(report.left_out, ["mlx5_10: no path from h1 to h2"]);
 }
 
 #[test]
 fn device_missing_on_host_left_out() {
     let mut cluster = cluster();
     tell(&mut cluster, 3, ["mlx5_0", "rocep1"]);
-    let told = lanes(&mut cluster, &ALL);
-    assert_eq!(ways(&told), [("mlx5_0", 3)]);
+    let report = lanes(&mut cluster, &ALL);
+    assert_eq!(ways(&report), [("mlx5_0", 3)]);
     let expected = [
         "mlx5_10: h3 has it on no link of the fabric",
         "rocep1: h0 has it on no link of the fabric",
     ];
-    assert_eq!(told.left_out, expected);
+    assert_eq!(report.left_out, expected);
     let hosts = vec!["h0".to_owned(), "h9".to_owned()];
     let refused = cluster.ask(Request::Lanes { hosts });
     let name = "h9".to_owned();

@@ -112,7 +112,7 @@ fn maintenance_drains_and_restores_switch() {
     );
 }
 
-/// Under any next leader, and with any other drains.
+/// Checks maintenance under any leader, and with any other drains.
 #[test]
 fn maintenance_survives_new_leader_and_drains() {
     let mut cluster = cluster();
@@ -133,7 +133,7 @@ fn maintenance_survives_new_leader_and_drains() {
     assert_eq!(goes_over(&cluster, "spine1"), 0);
 }
 
-/// Routes for any purpose keep to it.
+/// Routes for other purposes keep the device drained.
 #[test]
 fn other_plan_keeps_maintenance_drain() {
     let mut cluster = cluster();
@@ -143,7 +143,7 @@ fn other_plan_keeps_maintenance_drain() {
     assert_eq!(goes_over(&cluster, "spine0"), 1);
 }
 
-/// Routes stay with those that know of none over it, so that it may come and go as it likes.
+/// Other nodes keep routes that avoid the device, so it may go up and down.
 #[test]
 fn switch_in_maintenance_may_flap() {
     let mut cluster = cluster();
@@ -154,7 +154,7 @@ fn switch_in_maintenance_may_flap() {
         cluster.network.fail(leaf, "spine1");
     }
     cluster.run_for(SETTLE_TIME);
-    // Something else fails, and new routes are made while it is down.
+    // Another link fails, and new routes are made meanwhile.
     cluster.network.fail("leaf0", "spine0");
     cluster.run_for(SETTLE_TIME);
     let around = cluster.plan();
@@ -173,7 +173,7 @@ fn switch_in_maintenance_may_flap() {
     );
 }
 
-/// It is proven by counters, and not by what routes say.
+/// Counters prove idleness, not routes.
 #[test]
 fn traffic_over_drained_switch_is_seen() {
     let mut cluster = cluster();
@@ -232,7 +232,7 @@ fn impossible_maintenance_is_refused_by_name() {
     assert!(status(&mut cluster).maintenance.is_empty());
 }
 
-/// A second one may be worked on, but not the last.
+/// A second device may be under maintenance, but not the last one.
 #[test]
 fn several_switches_share_maintenance() {
     let mut cluster = cluster();

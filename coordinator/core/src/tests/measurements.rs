@@ -1,4 +1,4 @@
-//! What hosts measure, and cannot measure, as an operator is shown it.
+//! What hosts measure and cannot measure, as operators see it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -28,7 +28,7 @@ fn lack(measurement: &str, because: &str) -> Reading {
     }))
 }
 
-fn told(status: &Status) -> Vec<(&str, &str, Vec<&str>)> {
+fn loss_lines(status: &Status) -> Vec<(&str, &str, Vec<&str>)> {
     let lacks = status.lacks.iter().map(|it| {
         let nodes = it.nodes.iter().map(String::as_str);
         (&*it.lack.measurement, &*it.lack.because, nodes.collect())
@@ -39,7 +39,7 @@ fn told(status: &Status) -> Vec<(&str, &str, Vec<&str>)> {
 #[test]
 fn same_lacks_are_merged_and_expire() {
     let mut cluster = cluster();
-    assert_eq!(told(&status(&mut cluster)), []);
+    assert_eq!(loss_lines(&status(&mut cluster)), []);
     say(&mut cluster, "h1", vec![lack("paths of flows", "no right")]);
     for host in ["h0", "h2"] {
         let lacks = vec![lack("RDMA", "no helper"), lack("paths of flows", "busy")];
@@ -51,9 +51,9 @@ fn same_lacks_are_merged_and_expire() {
         ("paths of flows", "busy", vec!["h0", "h2"]),
         ("paths of flows", "no right", vec!["h1"]),
     ];
-    assert_eq!(told(&status(&mut cluster)), expected);
+    assert_eq!(loss_lines(&status(&mut cluster)), expected);
     cluster.run_for(4 * SETTLE_TIME);
-    assert_eq!(told(&status(&mut cluster)), []);
+    assert_eq!(loss_lines(&status(&mut cluster)), []);
 }
 
 #[test]
@@ -71,13 +71,12 @@ fn stray_packets_are_reported_per_agent() {
     let said = Reading::Host(HostReading::Strays(strays));
     say(&mut cluster, "h2", vec![said]);
     let agents = status(&mut cluster).agents;
-    let told = agents.iter().map(|it| (it.node.as_str(), it.strays));
-    let told: Vec<_> = told.filter(|(_, strays)| strays.is_some()).collect();
-    assert_eq!(told, [("h2", Some(strays))]);
+    let reports = agents.iter().map(|it| (it.node.as_str(), it.strays));
+    let reports: Vec<_> = reports.filter(|(_, strays)| strays.is_some()).collect();
+    assert_eq!(reports, [("h2", Some(strays))]);
 }
 
-/// The routers a train has passed: one of the fabric, by the address of one of its links, a silent one, and an unknown
-/// one.
+/// The routers on a train's path: one of the fabric, by the address of a link, a silent one, and an unknown one.
 #[test]
 fn train_path_lists_node_names() {
     let mut cluster = cluster();

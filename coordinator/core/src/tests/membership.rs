@@ -1,4 +1,4 @@
-//! Who is admitted and who is not: tokens, what becomes of them over restarts, and being revoked.
+//! Admission with tokens, over restarts and revocations.
 
 use std::collections::BTreeSet;
 use std::slice;
@@ -81,7 +81,7 @@ fn join_token_admits_one_key_once() {
     assert_eq!(status(&mut cluster).refused[0].why, used.to_string());
 }
 
-/// The answer may be lost on its way, and the certificate is worth nothing to another.
+/// The reply may be lost, and the certificate is useless to others.
 #[test]
 fn same_key_gets_same_pass() {
     let mut cluster = invited();
@@ -91,7 +91,7 @@ fn same_key_gets_same_pass() {
     assert_eq!(cluster.log.len(), entries);
 }
 
-/// A member that has come before is answered again, and one that comes then may come again.
+/// A member that joined before gets its reply again, and a new one may retry.
 #[test]
 fn full_disk_stops_admission_keeps_token() {
     let mut cluster = invited();
@@ -115,7 +115,7 @@ fn used_token_stays_used_after_restart() {
     assert!(matches!(used, Err(NoEntry::Used { .. })), "{used:?}");
 }
 
-/// Killed when the entry is in the log and no member has been answered.
+/// Killed when the entry is in the log and no reply was sent.
 #[test]
 fn admission_survives_coordinator_crash() {
     let mut cluster = invited();
@@ -207,7 +207,7 @@ fn revocation_denies_past_admissions_voids_tokens() {
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
 }
 
-/// A changed fabric takes a new folder, and its log begins at one.
+/// A changed fabric needs a new folder, whose log starts at one.
 #[test]
 fn new_log_denies_earlier_admissions() {
     let mut earlier = invited();
@@ -216,14 +216,14 @@ fn new_log_denies_earlier_admissions() {
         earlier.ask(Request::Revoke { member });
     }
     let pass = knock(&mut earlier, KEY_DIGEST).unwrap();
-    let mut anew = Cluster::new(Mode::Manual);
-    anew.run_for(Duration::from_secs(1));
-    anew.ask(Request::Revoke { member: h0() });
-    let denied = anew.core.state().membership().denied();
+    let mut other_cluster = Cluster::new(Mode::Manual);
+    other_cluster.run_for(Duration::from_secs(1));
+    other_cluster.ask(Request::Revoke { member: h0() });
+    let denied = other_cluster.core.state().membership().denied();
     assert!(denied.denies(&h0(), pass.admission), "{denied:?}");
 }
 
-/// It would come back by them.
+/// It could return with them.
 #[test]
 fn tokens_of_revoked_operator_are_void() {
     let mut cluster = invited();
@@ -262,9 +262,9 @@ fn every_request_checks_role() {
             let Some(Effect::Reply { response, .. }) = cluster.effects.last() else {
                 panic!("no answer");
             };
-            let told = matches!(response, Response::Refused(Refused::NotAllowed { .. }));
+            let report = matches!(response, Response::Refused(Refused::NotAllowed { .. }));
             assert_eq!(
-                told,
+                report,
                 role != Role::Viewer || !viewer_may,
                 "{role} {request:?}"
             );
@@ -286,11 +286,11 @@ fn warnings_list_worst_first() {
         skew_us,
     };
     let day = Duration::from_hours(24);
-    let told = [
+    let values = [
         about("1.0.0", day.into(), Some(-700_000)),
         about("1.1.0", TimeSpan::from_secs(3600), Some(100)),
     ];
-    for (node, about) in nodes.iter().zip(told) {
+    for (node, about) in nodes.iter().zip(values) {
         cluster.handle(Input::About { node: *node, about });
     }
     for times in [1, 2] {
@@ -316,7 +316,7 @@ fn warnings_list_worst_first() {
     assert_eq!(status.agents[0].clock_skew_ms, Some(-700));
 }
 
-/// A client that knocks from many places does not fill the memory.
+/// A client with many addresses does not fill the memory.
 #[test]
 fn only_latest_refusals_are_kept() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -335,8 +335,8 @@ fn only_latest_refusals_are_kept() {
     assert!(refused.iter().all(|one| one.why.len() <= 300));
 }
 
-/// One entry for all who waited while another was written, and none is answered before it is
-/// applied; a request for the status waits for it too.
+/// Requests that wait while an entry is written share the next one, and are answered when it is applied; a status
+/// request waits for it too.
 #[test]
 fn waiting_operators_share_log_entry() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -372,7 +372,7 @@ fn waiting_operators_share_log_entry() {
     assert_eq!(membership.open(now).count(), 1);
 }
 
-/// So that a script gone wild does not fill the memory of all members.
+/// A faulty script does not fill the memory of all members.
 #[test]
 fn open_tokens_are_limited() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -433,13 +433,13 @@ fn removed(names: &[&str]) -> Input {
     }
 }
 
-/// Of c3: whether its own certificate of this admission is refused, and whether what its signer signed is too.
+/// Whether c3's own certificate of this admission is denied, and whether its signer's certificates are.
 fn denies_c3(cluster: &Cluster, admission: u64) -> [bool; 2] {
     let lists = cluster.core.state().membership().deny_lists();
     [lists.removed, lists.revoked].map(|list| list.denies(&c3(), Admission(admission)))
 }
 
-/// Its signer has signed for others, and a token that is made afterwards admits it.
+/// Its signer's certificates stay valid, and a later token admits it again.
 #[test]
 fn removed_coordinator_is_denied_at_once() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -462,7 +462,7 @@ fn removed_coordinator_is_denied_at_once() {
     assert_eq!(denies_c3(&cluster, now), [true, false]);
 }
 
-/// Members so tell later lists from earlier ones, also where the clock stands still.
+/// Members can order the lists by their dates, even if the clock stands still.
 #[test]
 fn deny_lists_are_dated_by_log() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -475,7 +475,7 @@ fn deny_lists_are_dated_by_log() {
     assert!(first < gone && gone < back);
 }
 
-/// Restarts and other leaders do not begin the delay again.
+/// Restarts and new leaders do not restart the delay.
 #[test]
 fn removed_coordinator_is_revoked_once() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -496,7 +496,7 @@ fn removed_coordinator_is_revoked_once() {
     cluster.restart();
     cluster.handle(removed(&["c3"]));
     assert_eq!(cluster.log.len(), written);
-    // A token has let it in since, and it was removed once more.
+    // A token has admitted it since, and it was removed once more.
     let again = cluster.now().as_micros();
     cluster.handle(removed(&[]));
     cluster.handle(removed(&["c3"]));
@@ -506,7 +506,7 @@ fn removed_coordinator_is_revoked_once() {
     assert_eq!(denies_c3(&cluster, again), [true, true]);
 }
 
-/// It may have been added again.
+/// The coordinator may have been added again.
 #[test]
 fn new_leader_hears_before_it_revokes() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -519,7 +519,7 @@ fn new_leader_hears_before_it_revokes() {
     assert_eq!(denies_c3(&cluster, 0), [true, true]);
 }
 
-/// The release before would not lift its removal. Once there is none of it any longer, removals are decided again.
+/// The previous release could not lift its removal. Removals are recorded again once no coordinator runs it any more.
 #[test]
 fn lowered_version_lifts_removals() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -546,7 +546,7 @@ fn lowered_version_lifts_removals() {
     assert_eq!(denies_c3(&cluster, 0), [true, false]);
 }
 
-/// Others end where they cannot read it.
+/// Coordinators of the previous release would stop at the entry.
 #[test]
 fn removal_waits_for_cluster_version() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -578,7 +578,7 @@ fn removals_are_reported_when_they_change() {
     assert_eq!(role.handle_removed(&c3), Some(removed(&["c3"])));
 }
 
-/// Each is an entry of the log.
+/// Checks the limits of visits, because each visit is a log entry.
 #[test]
 fn visits_have_bounded_time_and_count() {
     let mut cluster = Cluster::new(Mode::Manual);

@@ -1,4 +1,4 @@
-//! An agent that tells as much of everything as it is let.
+//! An agent that reports as much of everything as it may.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
@@ -27,22 +27,22 @@ use super::heap::held_bytes;
 use super::network::{Network, host_address};
 use crate::{Core, Input, Policy};
 
-/// Less than a flood may cost, with what waits to be heard.
+/// The limit of the memory that a flood may use, including queued input.
 const MAX_GROWTH_BYTES: usize = 40 << 20;
-/// What is said in as long as windows of probes are kept, on both channels.
+/// The bytes of both channels during a probe window.
 const MAX_WINDOW_BYTES: usize = 60 * 2 * (64 << 10);
-/// More than there are places for, of what there are most of.
+/// More readings than the largest limit.
 const FLOOD_READINGS: u16 = 4500;
-/// More than a node has interfaces.
+/// More interfaces than a node has.
 const FLOOD_INTERFACES: u16 = 600;
 const FLOOD_ROUNDS: u64 = 20;
 
-/// As long as a word stays that an agent sends, numbered.
+/// The longest text of an agent, numbered.
 fn long(number: u16) -> String {
     format!("{number:04}{}", "\u{1d11e}".repeat(396))
 }
 
-/// As long as the name of an interface may be.
+/// The longest name of an interface.
 fn name(number: u16) -> String {
     format!("{number:064}")
 }
@@ -103,7 +103,7 @@ fn of_flows(source: Ipv4Addr, port: u16) -> Vec<Reading> {
     ]
 }
 
-/// Times that are all different, as many as may be said meanwhile.
+/// As many different times as a window allows.
 fn of_windows(source: Ipv4Addr) -> Vec<Reading> {
     let mut tally = ProbeTally::default();
     for step in 0..1000 {
@@ -127,7 +127,7 @@ fn of_windows(source: Ipv4Addr) -> Vec<Reading> {
     heard.collect()
 }
 
-/// Of many ports and interfaces, each with the longest names and the longest lists.
+/// Many ports and interfaces with the longest names and lists.
 fn of_interfaces(number: u16) -> Vec<Reading> {
     let interface = Reading::Interface(Interface {
         name: name(number),
@@ -147,7 +147,7 @@ fn of_interfaces(number: u16) -> Vec<Reading> {
     host.chain([interface, counters]).collect()
 }
 
-/// By such names.
+/// Hardware with such names.
 fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 7] {
     let signal = SignalReading {
         signal: Signal::Discards,
@@ -207,7 +207,7 @@ fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 7] {
     ]
 }
 
-/// Of the whole machine: what there is one of.
+/// Readings that exist once per machine.
 fn of_the_machine() -> Vec<Reading> {
     let settings = (0..512).map(|number| Setting {
         name: long(number),
@@ -249,7 +249,7 @@ fn of_the_machine() -> Vec<Reading> {
     ]
 }
 
-/// Read back from a kernel: as many routes as there may be, each as wide as there may be.
+/// A readback with the largest number of routes and next hops.
 fn held() -> Reading {
     let hop = RouteHop {
         interface: name(0),
@@ -315,7 +315,7 @@ fn of_a_rank(number: u32) -> Vec<Reading> {
     ]
 }
 
-/// All that it says, over and over, and what is kept of that.
+/// The memory in use after everything was reported repeatedly.
 fn filled(fabric: &Network, heard: impl Fn(Ipv4Addr) -> Vec<Vec<Reading>>) -> usize {
     let node = fabric.node("h5");
     let own = host_address(node);
@@ -355,7 +355,7 @@ fn worst_agent_report_is_bounded() {
             (0..FLOOD_READINGS)
                 .flat_map(|port| of_flows(address, port))
                 .collect(),
-            // No interface is called anything so long, so that those below find all places free.
+            // These names are too long and are refused, so that later ones find room.
             (0..FLOOD_INTERFACES)
                 .flat_map(|it| of_hardware(it, long).map(Reading::Host))
                 .collect(),

@@ -1,4 +1,4 @@
-//! Courses that are judged leg by leg, with other things in between.
+//! Migration plans that are checked step by step, with other work in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::network::Network;
 use super::scene::{SETTLE_TIME, reasons};
 use crate::{Author, Change, Effect, Input, Reason};
 
-/// With a plan on offer: leaf0 sends what is for h4 to spine0 alone, and after that spine1 sends it to leaf0.
+/// A proposed plan: leaf0 sends to h4 over spine0 alone, and then spine1 sends to h4 over leaf0.
 fn cluster() -> (Cluster, Generation) {
     let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
     cluster.core.judge_leg_by_leg();
@@ -43,7 +43,7 @@ fn cluster() -> (Cluster, Generation) {
     (cluster, generation)
 }
 
-/// What links are like now.
+/// Agents report the state of links.
 fn report(cluster: &mut Cluster) {
     cluster.stall(Duration::from_millis(100));
     cluster.report();
@@ -62,7 +62,7 @@ fn has_departed(cluster: &Cluster) -> bool {
     parts.any(|part| matches!(part, Change::Departed(_)))
 }
 
-/// The latest last.
+/// All replies, the latest last.
 fn replies(cluster: &Cluster) -> Vec<&Response> {
     let replies = cluster.effects.iter().filter_map(|effect| match effect {
         Effect::Reply { response, .. } => Some(response),
@@ -76,7 +76,7 @@ fn status_is_answered_between_steps() {
     let (mut cluster, generation) = cluster();
     cluster.tell(Request::Apply { generation });
     cluster.handle(Input::Tick);
-    assert!(cluster.core.is_judging(), "of two legs one is left");
+    assert!(cluster.core.is_judging(), "one of two steps is left");
     cluster.tell(Request::Status);
     assert!(matches!(replies(&cluster)[..], [Response::Status(_)]));
     assert!(!has_departed(&cluster));
@@ -95,7 +95,7 @@ fn failed_link_restarts_trial() {
     report(&mut cluster);
     for left in [2, 1] {
         cluster.handle(Input::Tick);
-        assert!(cluster.core.is_judging(), "{left} legs are left");
+        assert!(cluster.core.is_judging(), "{left} steps are left");
         assert!(!has_departed(&cluster) && replies(&cluster).is_empty());
     }
     cluster.handle(Input::Tick);
@@ -103,7 +103,7 @@ fn failed_link_restarts_trial() {
     assert!(has_departed(&cluster));
 }
 
-/// All of it was sound before.
+/// All steps were sound before.
 #[test]
 fn migration_over_failed_link_is_refused() {
     let (mut cluster, generation) = cluster();
@@ -120,7 +120,7 @@ fn migration_over_failed_link_is_refused() {
     assert!(!has_departed(&cluster) && !cluster.core.is_judging());
 }
 
-/// Links that come and go must not keep it from ever beginning.
+/// Flapping links must not delay the plan forever.
 #[test]
 fn flapping_network_is_checked_at_once() {
     let (mut cluster, generation) = cluster();
@@ -134,7 +134,7 @@ fn flapping_network_is_checked_at_once() {
     assert_eq!(replies(&cluster), [&Response::ApplyStarted { generation }]);
 }
 
-/// The verdict comes of what the last one asks.
+/// The verdict is completed by the last request.
 #[test]
 fn all_waiting_requests_are_answered() {
     let (mut cluster, generation) = cluster();

@@ -1,4 +1,4 @@
-//! A switch with an agent that follows instructions as agents do, or as badly as a test wants it.
+//! A switch whose agent follows instructions, or fails as a test wants.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +15,25 @@ pub(crate) struct Switch {
     token: Token,
     answers: BTreeMap<Token, Ack>,
     pub(crate) mood: Mood,
-    /// How many instructions came in.
-    pub(crate) told: usize,
+    /// The number of received instructions.
+    pub(crate) install_count: usize,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Mood {
     #[default]
     Obeys,
-    /// Does nothing, and says so.
+    /// Refuses, and does nothing.
     Refuses,
-    /// Refuses as soon as it has done something for good.
+    /// Refuses once it has applied an instruction permanently.
     RefusesLater,
-    /// Does it and does not say so.
+    /// Applies instructions, and does not acknowledge them.
     Mute,
-    /// Hears nothing.
+    /// Receives no instructions.
     Deaf,
-    /// Does something else.
+    /// Applies something else.
     Careless,
-    /// Does it, and then says that it could not.
+    /// Applies instructions, and then reports a failure.
     Botches,
 }
 
@@ -44,7 +44,7 @@ impl Switch {
         if self.mood == Mood::Deaf {
             return None;
         }
-        self.told += 1;
+        self.install_count += 1;
         let (generation, token) = (install.generation, install.token);
         let ack = match self.answers.get(&token) {
             Some(ack) => ack.clone(),
@@ -102,13 +102,13 @@ impl Switch {
         Ok(self.holding())
     }
 
-    /// The agent starts again and remembers no answer.
+    /// The agent restarts and has no ack to repeat.
     pub(crate) fn forget(&mut self) {
         self.answers.clear();
         (self.generation, self.token) = (Generation(0), Token(0));
     }
 
-    /// It has followed an instruction that no other program knows of any longer.
+    /// It has applied an instruction that the log has lost.
     pub(crate) fn followed(&mut self, generation: u64, token: u64) {
         (self.generation, self.token) = (Generation(generation), Token(token));
     }

@@ -1,5 +1,5 @@
-//! A tiny network to try the core on, with agents at its nodes: two leaves, and a few spines and
-//! hosts. Its hashing and its rate model are its own.
+//! A small network with agents for tests of the core: two leaves, and a few spines and hosts. It has its own hash and
+//! rate model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -35,23 +35,23 @@ pub(crate) struct Network {
     pub(crate) probes: BTreeMap<NodeId, ProbeList>,
     /// Hops that lose one probe in ten.
     pub(crate) lossy: BTreeSet<Hop>,
-    /// Over these hops nothing comes through, from any sender.
+    /// Hops that drop all packets.
     pub(crate) dead: BTreeSet<Hop>,
-    /// Over these hops no packet as large as its sender's MTU comes through.
+    /// Hops that drop packets as large as their sender's MTU.
     pub(crate) narrow: BTreeSet<Hop>,
-    /// What flows of these hosts get at most, in bits per second, whichever links they go over.
+    /// The largest rate of these hosts' flows in bits per second, on any links.
     pub(crate) caps: BTreeMap<NodeId, f64>,
-    /// Hosts whose own kernel sends no probe to the last host.
+    /// Hosts whose kernel sends no probe to the last host.
     pub(crate) mute: BTreeSet<NodeId>,
-    /// Hops that take so much longer than others, in microseconds.
+    /// The additional latency of hops in microseconds.
     pub(crate) slow_us: BTreeMap<Hop, u64>,
-    /// Cards stamp probes, and these wait this long before each hop that is full.
+    /// The queueing delay before each full hop, seen by NIC timestamps.
     pub(crate) queues_us: Option<u64>,
-    /// The spine that leaves send no probes to: to the next one instead.
+    /// The spine that leaves send no probes to; they use the next one instead.
     pub(crate) shunned: Option<usize>,
     /// Hosts whose kernel sees none of their flows.
     pub(crate) past_the_kernel: BTreeSet<NodeId>,
-    /// What agents report that they cannot do, in each sample.
+    /// The missing capabilities in each sample.
     pub(crate) lacks: BTreeMap<NodeId, Vec<Lack>>,
     ended: Vec<FlowKey>,
 }
@@ -60,9 +60,9 @@ pub(crate) struct Network {
 pub(crate) struct Flow {
     pub(crate) from: NodeId,
     to: NodeId,
-    /// The spine that the leaf's hash picks.
+    /// The spine that the leaf's hash selects.
     spine: usize,
-    /// Its sender has nothing to send.
+    /// Its sender is idle.
     idle: bool,
 }
 
@@ -75,7 +75,7 @@ impl Network {
         Self::of(&text)
     }
 
-    /// Nodes are called as in a fabric of leaves and spines.
+    /// A fabric with nodes named as in leaf-spine.
     pub(crate) fn of(text: &str) -> Self {
         let fabric = Arc::new(Fabric::parse("fabric.toml", text).unwrap());
         let switches = fabric.nodes().filter(|(_, node)| node.role == Role::Switch);
@@ -110,7 +110,7 @@ impl Network {
         self.switches.get_mut(&node).unwrap()
     }
 
-    /// A greedy flow, hashed to that spine.
+    /// Starts a greedy flow that hashes to that spine.
     pub(crate) fn start(&mut self, from: &str, to: &str, port: u16, spine: usize) -> FlowKey {
         let [from, to] = [from, to].map(|name| host_address(self.node(name)));
         let key = FlowKey {
@@ -121,7 +121,7 @@ impl Network {
         self.start_as(key, spine)
     }
 
-    /// The same by its fields.
+    /// The same with these fields.
     pub(crate) fn start_as(&mut self, key: FlowKey, spine: usize) -> FlowKey {
         let node = |end: SocketAddrV4| NodeId::from_index(end.ip().to_bits() as usize & 0xffff);
         let flow = Flow {
@@ -134,7 +134,7 @@ impl Network {
         key
     }
 
-    /// What the receiver sends back, hashed to that spine.
+    /// The return traffic, which hashes to that spine.
     pub(crate) fn answer(&mut self, key: FlowKey, spine: usize) {
         let Flow { from, to, .. } = self.flows[&key];
         let flow = Flow {
@@ -156,7 +156,7 @@ impl Network {
         self.down.remove(&link);
     }
 
-    /// What a node calls its end of the link to its neighbour.
+    /// The name of a node's interface to this neighbour.
     pub(crate) fn interface(&self, node: NodeId, to: &str) -> String {
         let link = self.link(self.fabric.name(node), to);
         let links = self.fabric.links_of(node);
@@ -169,8 +169,8 @@ impl Network {
         self.fabric.links_between(a, b).next().unwrap()
     }
 
-    /// Whether what the flow sends arrives. Leaves know of links that are down at other switches
-    /// as little as where no routing protocol runs.
+    /// Whether the flow's packets arrive. Without a routing protocol, leaves do not know which links are down
+    /// elsewhere.
     pub(crate) fn arrives(&self, key: &FlowKey) -> bool {
         let path = self.path(key, &self.flows[key]);
         path.iter().all(|hop| !self.down.contains(&hop.link))
@@ -193,7 +193,7 @@ impl Network {
         self.probes.insert(node, list);
     }
 
-    /// What the agent of a node has to say at this moment.
+    /// The sample of a node's agent at this moment.
     pub(crate) fn sample(&mut self, node: NodeId, now: Moment) -> Sample {
         let mut readings = self.interfaces(node);
         readings.extend(self.counters(node, now));
@@ -233,7 +233,7 @@ impl Network {
         links.enumerate().map(interface).collect()
     }
 
-    /// Counts are as if all had always been as it is now.
+    /// Counters as if everything had always been as it is now.
     fn counters(&self, node: NodeId, now: Moment) -> Vec<Reading> {
         let loads = self.loads();
         let rate = |hop| {
@@ -296,7 +296,7 @@ impl Network {
         let known = wanted.filter_map(|&flow| Some((flow, self.known(&flow)?)));
         let trace = |(flow, at): (FlowKey, Flow)| {
             let path = self.path(&flow, &at);
-            // Who is behind a dead hop hears nothing that it could answer.
+            // A host behind a dead hop receives nothing to answer.
             let is_dead = |hop: &Hop| self.dead.contains(hop);
             let seen = path.iter().position(is_dead).unwrap_or(path.len());
             let routers = path[..path.len() - 1].iter().enumerate();
@@ -336,7 +336,7 @@ impl Network {
         }
     }
 
-    /// What came of twenty probes of each flow that this host should probe by.
+    /// The results of twenty probes of each flow in this host's list.
     pub(crate) fn probed(&self, node: NodeId) -> Vec<Reading> {
         let flows = self
             .probes
@@ -351,7 +351,7 @@ impl Network {
             };
             let both = [flow, flow.reversed()];
             let both = both.map(|flow| self.path(&flow, &self.probe_flow(&flow)));
-            // Without any answer it is unknown in which direction they were lost.
+            // Without any answer, the direction of a loss is unknown.
             let lost = if both.iter().flatten().any(|hop| self.dead.contains(hop)) {
                 LossByDirection {
                     somewhere: 20,
@@ -403,7 +403,7 @@ impl Network {
         flows.map(reading).collect()
     }
 
-    /// Around a ring by the shorter way; where both are as long, by what else the spine is picked by.
+    /// The shorter way around a ring; of two equal ones, by the hash.
     fn around(&self, flow: &Flow, mixed: u16) -> Vec<Hop> {
         let count = self.fabric.nodes().len();
         let [from, to] = [flow.from, flow.to].map(NodeId::index);
@@ -423,7 +423,7 @@ impl Network {
         (0..steps).map(hop).collect()
     }
 
-    /// Host, leaf, spine, leaf, host; the leaf heeds its rules.
+    /// Host, leaf, spine, leaf, host; leaves follow their rules.
     pub(crate) fn path(&self, key: &FlowKey, flow: &Flow) -> Vec<Hop> {
         if self.fabric.node(flow.from).role == Role::Relay {
             return self.around(flow, key.source.port() + key.destination.port());
@@ -461,15 +461,15 @@ impl Network {
         ]
     }
 
-    /// Of parallel cables each node hashes onto one in its own way.
+    /// The parallel cable that the node's hash selects.
     fn cable(&self, from: NodeId, to: NodeId, key: &FlowKey) -> LinkId {
         let links: Vec<_> = self.fabric.links_between(from, to).collect();
         let mixed = usize::from(key.source.port()) + usize::from(key.destination.port());
         links[mixed / (1 + from.index() % 3) % links.len()]
     }
 
-    /// By the routes that the switch holds for this host, if it does: where they are not the same, one
-    /// flow after another by their weights; or else as the hash has it where they allow it, or by the first.
+    /// The next hop by the switch's routes for this host: with weights, flows are assigned in turn; otherwise by the
+    /// hash if it is among them, or the first one.
     fn routed(&self, switch: NodeId, key: &FlowKey, to: NodeId, hashed: LinkId) -> LinkId {
         let mut routes = self.switches[&switch].routes.iter();
         let Some(route) = routes.find(|route| route.destination == host_address(to)) else {
@@ -511,13 +511,13 @@ impl Network {
         self.link_of(switch, &rule.interface)
     }
 
-    /// The link a flow leaves its first leaf by.
+    /// The link by which a flow leaves its first leaf.
     pub(crate) fn uplink(&self, key: &FlowKey) -> String {
         let path = self.path(key, &self.flows[key]);
         self.fabric.link_name(path[1].link)
     }
 
-    /// What each flow gets: the fullest link is shared out first, then the rest.
+    /// The max-min fair rate of each flow.
     pub(crate) fn rates(&self) -> BTreeMap<FlowKey, f64> {
         let paths: BTreeMap<_, _> = self
             .flows
@@ -559,7 +559,7 @@ impl Network {
         rates
     }
 
-    /// Those that carry all that they can.
+    /// The full links.
     fn full(&self) -> BTreeSet<Hop> {
         let rate = |hop: &Hop| self.fabric.link(hop.link).rate.bits_per_s() as f64;
         let loads = self.loads().into_iter();
@@ -589,7 +589,7 @@ pub(crate) fn host_address(node: NodeId) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + node.index() as u32)
 }
 
-/// Of a host with several interfaces, at each of them.
+/// The address of one of a host's several NICs.
 pub(super) fn nic_address(node: NodeId, nic: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(host_address(node).to_bits() + ((nic as u32) << 16))
 }
@@ -609,7 +609,7 @@ fn interface_name(fabric: &Fabric, node: NodeId, index: usize) -> String {
     format!("{kind}{index}")
 }
 
-/// A rule of the host's own firewall stops all probes of a flow.
+/// The host's firewall drops all probes of a flow.
 fn unsent(flow: FlowKey) -> Reading {
     let unsent = Unsent {
         forbidden: 20,

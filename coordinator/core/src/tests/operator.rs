@@ -1,4 +1,4 @@
-//! What an operator is shown: by name, and with keys that scripts may rely on.
+//! Replies to operators: with names, and with keys that scripts may rely on.
 
 use std::time::Duration;
 
@@ -181,7 +181,7 @@ fn history_lists_newest_with_outcome() {
     assert!(*generation > first && second > *generation);
 }
 
-/// Each of these plans is one flow that moves; each ends because the switch refuses it.
+/// Each plan moves one flow and ends because the switch refuses it.
 #[test]
 fn history_pages_and_finds_by_generation() {
     let mut cluster = collision();
@@ -247,7 +247,7 @@ fn status_reports_flow_imbalance() {
     assert_eq!(over, ["spine0", "spine1"]);
 }
 
-/// How far the metric is above its floor, in percent.
+/// The imbalance above its floor, in percent.
 fn above_floor(cluster: &mut Cluster) -> f64 {
     let worst = status(cluster).flow_imbalance.unwrap().worst;
     worst.fim_percent - worst.floor_percent
@@ -255,7 +255,7 @@ fn above_floor(cluster: &mut Cluster) -> f64 {
 
 #[test]
 fn committed_plan_reaches_minimum_imbalance() {
-    // By the spines that the hash picks for what one leaf sends.
+    // The spines that the hash selects for the flows of one leaf.
     let cases: [&[usize]; 5] = [
         &[0, 0, 2, 3],
         &[1, 1, 1, 1, 0],
@@ -306,7 +306,7 @@ fn unseen_paths_accompany_findings_and_plan() {
     );
 }
 
-/// As findings say it, and a plan.
+/// The missing facts, in findings and in a plan.
 fn not_seen(cluster: &mut Cluster) -> [NotSeen; 2] {
     [Request::Diagnose, Request::Plan].map(|request| match cluster.ask(request) {
         Response::Findings(found) => found.not_seen,
@@ -315,7 +315,7 @@ fn not_seen(cluster: &mut Cluster) -> [NotSeen; 2] {
     })
 }
 
-/// Nothing is written into the log, and everything else goes on as it did.
+/// Nothing is written to the log, and everything else continues.
 #[test]
 fn full_disk_stops_decisions_not_status() {
     let mut cluster = Cluster::new(Mode::Auto);

@@ -1,4 +1,4 @@
-//! Plans that would put flows where there is no room for them.
+//! Plans that would overload links.
 
 use reweave_check::{Overload, Unsound};
 use reweave_common::operator::{Refused, Request, Response};
@@ -9,8 +9,8 @@ use super::cluster::Cluster;
 use super::scene::*;
 use crate::Reason;
 
-/// A plan to repair a collision. By now the flow that would stay sends little, so that the other one is not held back;
-/// and where that would go, a third has come.
+/// A plan to repair a collision, outdated: the flow that would stay sends little now, and a third flow uses the new
+/// link of the other one.
 fn outdated_plan() -> (Cluster, Generation) {
     let (mut cluster, flows, plan) = planned();
     let moved = moved(&cluster);
@@ -45,7 +45,7 @@ fn plan_into_full_link_is_refused() {
     assert_nothing_installed(&cluster);
 }
 
-/// It does not read why a plan is refused for loads.
+/// The previous release cannot read this reason of a refusal.
 #[test]
 fn earlier_release_judges_no_loads() {
     let (mut cluster, generation) = outdated_plan();

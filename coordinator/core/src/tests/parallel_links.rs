@@ -1,4 +1,4 @@
-//! Leaves and spines with two cables between every two of them: what is wrong with one is not laid to the other.
+//! Leaves and spines with two cables between each pair: a fault of one is not attributed to the other.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn by_hand() -> Cluster {
     })
 }
 
-/// From the first leaf up the second cable to the second spine.
+/// The hop from the first leaf over the second cable to the second spine.
 fn second(cluster: &Cluster) -> Hop {
     let fabric = &cluster.network.fabric;
     Hop {
@@ -58,7 +58,7 @@ fn second(cluster: &Cluster) -> Hop {
     }
 }
 
-/// What an end of it is called by its node.
+/// The name of its end at this node.
 fn port(cluster: &Cluster, node: &str) -> String {
     let links = cluster.network.fabric.links_of(cluster.network.node(node));
     let second = second(cluster).link;
@@ -66,7 +66,7 @@ fn port(cluster: &Cluster, node: &str) -> String {
     format!("swp{}", place.expect("it ends there"))
 }
 
-/// Here the spine hashes as the leaf does: all that goes up the second cable goes down the second one, too.
+/// Here the spine hashes like the leaf: everything that goes up the second cable goes down the second one, too.
 const AMBIGUOUS_CABLE: &str = "ambiguous: leaf0-spine1.1 from leaf0 or leaf1-spine1.1 from spine1";
 
 #[test]
@@ -75,8 +75,8 @@ fn second_cable_loss_spares_first_cable() {
     let lossy = second(&cluster);
     cluster.network.lossy.insert(lossy);
     probe_for(&mut cluster, Duration::from_secs(20));
-    let told = (Class::LossyLink, AMBIGUOUS_CABLE.to_owned());
-    assert_eq!(only(&mut cluster), told);
+    let report = (Class::LossyLink, AMBIGUOUS_CABLE.to_owned());
+    assert_eq!(only(&mut cluster), report);
 }
 
 #[test]
@@ -87,11 +87,11 @@ fn second_cable_latency_spares_first_cable() {
     let slow = second(&cluster);
     cluster.network.slow_us.insert(slow, 1400);
     probe_for(&mut cluster, Duration::from_secs(40));
-    let told = (Class::Latency, AMBIGUOUS_CABLE.to_owned());
-    assert_eq!(only(&mut cluster), told);
+    let report = (Class::Latency, AMBIGUOUS_CABLE.to_owned());
+    assert_eq!(only(&mut cluster), report);
 }
 
-/// By which its flow leaves the first leaf.
+/// The flows that leave the first leaf by this link.
 fn flows_over(cluster: &mut Cluster, link: &str) -> FlowKey {
     let mut ports = 1000..1100;
     let flow = ports.find_map(|port| {
@@ -125,8 +125,8 @@ fn policy_drains_cable_with_counted_errors() {
         );
         cluster.run_for(Duration::from_secs(1));
     }
-    let told = (Class::BadOptic, format!("{SECOND_CABLE} from leaf0"));
-    assert_eq!(only(&mut cluster), told);
+    let text = (Class::BadOptic, format!("{SECOND_CABLE} from leaf0"));
+    assert_eq!(only(&mut cluster), text);
     let ended: Vec<_> = cluster
         .core
         .state()

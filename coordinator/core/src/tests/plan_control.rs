@@ -1,4 +1,4 @@
-//! People who stop a plan that is on its way, let it go on, or give it up.
+//! Operators that hold, resume or abort a running plan.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn steered(cluster: &mut Cluster, generation: Generation, how: Steering) {
     assert_eq!(answer, Response::Steered { generation, how });
 }
 
-/// Routes that change, and no pins.
+/// A plan that changes routes and no pins.
 fn draining() -> (Cluster, Generation) {
     let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
     cluster.network.start("h1", "h5", 1001, 1);
@@ -44,7 +44,7 @@ fn pinning() -> (Cluster, Generation) {
     (cluster, plan)
 }
 
-fn told(cluster: &Cluster) -> usize {
+fn install_count(cluster: &Cluster) -> usize {
     let log = cluster.log.iter();
     let parts = log.flat_map(|command| command.change.parts());
     parts
@@ -68,15 +68,15 @@ fn held_plan_waits_until_resumed() {
         let (mut cluster, plan) = scene();
         cluster.network.switch("leaf0").mood = Mood::Deaf;
         cluster.apply(plan);
-        cluster.run_until("instructed", |c| told(c) > 0);
+        cluster.run_until("instructed", |c| install_count(c) > 0);
         steered(&mut cluster, plan, Steering::Hold);
         cluster.network.switch("leaf0").mood = Mood::Obeys;
-        let begun = told(&cluster);
+        let begun = install_count(&cluster);
         cluster.run_for(ONE_MINUTE);
         cluster.restart();
         cluster.reconnect();
         cluster.run_for(ONE_MINUTE);
-        assert_eq!(told(&cluster), begun, "{cluster:?}");
+        assert_eq!(install_count(&cluster), begun, "{cluster:?}");
         let change = status(&mut cluster).changes.remove(0);
         assert_eq!(change.stopped_by.as_deref(), Some("ada"));
         assert_eq!(change.waiting_for, [""; 0], "its round has ended");
@@ -87,7 +87,7 @@ fn held_plan_waits_until_resumed() {
     }
 }
 
-/// After each entry of the log that the plan leads to by itself.
+/// The abort comes after each log entry of an undisturbed plan.
 #[test]
 fn aborted_plan_is_never_committed() {
     for scene in [pinning, draining] {
@@ -128,9 +128,9 @@ fn held_rollback_continues_on_abort() {
     cluster.run_until("held", |c| phase(c) == Some(Phase::Held));
     steered(&mut cluster, plan, Steering::Hold);
     cluster.network.switch("leaf0").mood = Mood::Obeys;
-    let begun = told(&cluster);
+    let begun = install_count(&cluster);
     cluster.run_for(ONE_MINUTE);
-    assert_eq!(told(&cluster), begun);
+    assert_eq!(install_count(&cluster), begun);
     steered(&mut cluster, plan, Steering::Abort);
     cluster.run_until_ended(1);
     assert_rolled_back(&cluster);
@@ -152,7 +152,7 @@ fn impossible_plan_control_is_refused() {
     assert_eq!(steer(&mut cluster, plan, Steering::Resume), goes_on);
 }
 
-/// The operator learns of it by an alarm and resumes it.
+/// The operator gets an alarm and resumes the plan.
 #[test]
 fn refused_rollback_waits_for_operator() {
     let (mut cluster, plan) = draining();
@@ -189,7 +189,7 @@ fn refused_rollback_waits_for_operator() {
     reasons(&cluster).iter().for_each(kernel);
 }
 
-/// By itself too, if seldom.
+/// It is also retried automatically, at long intervals.
 #[test]
 fn held_rollback_is_retried_rarely() {
     let (mut cluster, plan) = draining();
@@ -199,16 +199,16 @@ fn held_rollback_is_retried_rarely() {
     cluster.network.switch("leaf0").mood = Mood::Refuses;
     steered(&mut cluster, plan, Steering::Abort);
     cluster.run_until("held", is_held);
-    let (begun, refused) = (told(&cluster), cluster.now());
+    let (begun, refused) = (install_count(&cluster), cluster.now());
     cluster.run_for(ONE_MINUTE);
-    let again = told(&cluster) - begun;
+    let again = install_count(&cluster) - begun;
     assert!((1..=2).contains(&again), "{again} times since {refused:?}");
     cluster.network.switch("leaf0").mood = Mood::Obeys;
     cluster.run_until_ended(1);
     assert!(is_clean(&cluster));
 }
 
-/// An earlier coordinator would find it in the log, and end.
+/// An earlier coordinator would stop at such an entry.
 #[test]
 fn older_coordinators_get_no_new_entries() {
     let (mut cluster, plan) = pinning();

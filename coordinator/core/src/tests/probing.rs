@@ -1,4 +1,4 @@
-//! Which host is instructed to probe which, and what is made of their reports.
+//! Probe lists, and the evaluation of probe results.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,8 +70,8 @@ fn probe_lists_renew_before_expiry() {
     let mut cluster = cluster();
     let before = lists_sent(&cluster);
     cluster.run_for(Duration::from_secs(60));
-    let told = lists_sent(&cluster) - before;
-    assert!((30..=42).contains(&told), "6 hosts in a minute: {told}");
+    let report = lists_sent(&cluster) - before;
+    assert!((30..=42).contains(&report), "6 hosts in a minute: {report}");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn returning_host_gets_probe_list() {
     assert!(cluster.network.probes.contains_key(&node));
 }
 
-/// Where there are more hosts than are instructed in one tick.
+/// Checks a cluster with more hosts than lists are sent per tick.
 #[test]
 fn only_instructed_hosts_are_probed() {
     let mut cluster = Cluster::on(Network::new(2, 260), Mode::Manual);
@@ -124,7 +124,7 @@ fn say(cluster: &mut Cluster, from: &str, flow: FlowKey, tally: ProbeTally) {
     cluster.handle(Input::Sample { node, sample });
 }
 
-/// One of the flows that a host was instructed to probe another by.
+/// A flow by which one host probes another.
 fn flow(cluster: &Cluster, from: &str, to: &str, path: usize) -> FlowKey {
     let list = &cluster.network.probes[&cluster.network.node(from)];
     let to = host_address(cluster.network.node(to));
@@ -159,7 +159,7 @@ fn status_lists_worst_host_pairs_first() {
     say(&mut cluster, "h0", flows[1], tally(100, 1, 50));
     say(&mut cluster, "h2", flows[2], tally(100, 0, 500));
     say(&mut cluster, "h4", flows[3], tally(100, 0, 300));
-    // Of another host's flow no host may speak.
+    // Results of another host's flow are refused.
     say(&mut cluster, "h5", flows[2], tally(0, 100, 1));
     let probes = status(&mut cluster).probes;
     let pairs: Vec<_> = probes
@@ -197,7 +197,7 @@ fn requests_are_answered_within_tick() {
     assert_eq!(answered, 8);
 }
 
-/// As where there are thousands of hosts, whose probes are gone through a few at a time.
+/// Checks a cluster that summarizes the probes of its hosts in turns, as with thousands of hosts.
 #[test]
 fn probe_summary_is_same_in_turns() {
     let mut cluster = cluster();
@@ -226,7 +226,7 @@ fn probe_summary_is_same_in_turns() {
     assert_eq!((all.pairs(), all.all()), (some.pairs(), some.all()));
     assert_eq!((&all.worst(100), &some.worst(100)), (&expected, &expected));
     assert_eq!(all.worst(7), expected[..7]);
-    // From the first look on, turns come without a request.
+    // After the first look, turns continue without a request.
     let mut tended = ProbeSummary::in_turns(RoundRobin::of(1));
     tended.look(known);
     for seconds in 1..hosts.len() as u64 {

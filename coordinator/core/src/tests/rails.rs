@@ -1,4 +1,4 @@
-//! Hosts with two NICs, each at a switch of its own.
+//! Hosts with two NICs, each at another switch.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -18,7 +18,7 @@ use super::scene::SETTLE_TIME;
 
 const RACK_LEAVES: [[&str; 2]; 2] = [["leaf0", "leaf1"], ["leaf2", "leaf3"]];
 
-/// Four hosts at the first two leaves, and two at the others. The NICs of these are cabled crosswise.
+/// Four hosts at the first two leaves, and two at the others, whose NICs are swapped.
 fn rails(swapped: [usize; 2]) -> Cluster {
     let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
     let cables = |host: usize| {
@@ -41,14 +41,14 @@ fn rails(swapped: [usize; 2]) -> Cluster {
     cluster
 }
 
-/// Of two that differ it is unknown which one is wrong.
+/// If only two hosts differ, it is unknown which one is wrong.
 #[test]
 fn host_with_swapped_cables_is_named() {
     let swapped = (Class::ConfigurationMismatch, "h2".to_owned());
     assert_eq!(only(&mut rails([2, 5])), swapped);
 }
 
-/// Four hosts with a NIC at each of two leaves, whose fabric file gives them these addresses.
+/// Four hosts with a NIC at each of two leaves, with these addresses in the fabric's file.
 fn spined(address: fn(NodeId) -> Ipv4Addr) -> Cluster {
     let switches = ["leaf0", "leaf1", "leaf2", "leaf3", "spine0", "spine1"];
     let node = |name: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"switch\"\n");
@@ -87,7 +87,7 @@ fn drain_of_one_rail_is_refused() {
     );
     let reasons = vec![reason];
     assert_eq!(refused, Response::Refused(Refused::Unfit { reasons }));
-    // An address of the host itself, which it has on no NIC.
+    // An address of the host that belongs to none of its NICs.
     let mut cluster = spined(|host| nic_address(host, 9));
     let planned = drain(&mut cluster);
     assert!(
@@ -96,7 +96,7 @@ fn drain_of_one_rail_is_refused() {
     );
 }
 
-/// What trains of one host to another measured, by one of its NICs to the same of the other.
+/// A train result from one host to another, over the same NIC of both.
 fn measured(cluster: &Cluster, [from, to, rail]: [usize; 3], mbps: u64) -> Reading {
     let end = |host: usize, port| {
         let node = cluster.network.node(&format!("h{host}"));
@@ -119,7 +119,7 @@ fn measured(cluster: &Cluster, [from, to, rail]: [usize; 3], mbps: u64) -> Readi
     })
 }
 
-/// What is usual on one rail is slow on the other.
+/// The usual rate of one rail is slow on the other.
 #[test]
 fn slow_pair_names_its_rail() {
     let mut cluster = rails([4, 5]);

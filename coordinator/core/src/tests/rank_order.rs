@@ -1,5 +1,5 @@
-//! Another order of a registered job's ranks, as a plan: its job gets it at the next start, and it is rolled back as
-//! any other.
+//! Plans that change the rank order of a registered job: the job uses the order at its next start, and the plan is
+//! rolled back like any other.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn refused(cluster: &mut Cluster) -> Refused {
     }
 }
 
-/// All that a plan does.
+/// The only change of a plan.
 fn only_line(plan: &Plan) -> &Ranks {
     match &plan.changes[..] {
         [
@@ -42,46 +42,46 @@ fn only_line(plan: &Plan) -> &Ranks {
     }
 }
 
-/// A job that got the best order, and hosts that are not as they were then; and that order.
+/// A job with the best order of its start, whose hosts have changed since; and that order.
 fn outdated() -> (Cluster, Vec<String>) {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
-    let told = reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS);
+    let report = reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS);
     slow_within_racks(&mut cluster);
-    (cluster, told)
+    (cluster, report)
 }
 
 #[test]
 fn better_rank_order_applies_and_reverts() {
-    let (mut cluster, told) = outdated();
+    let (mut cluster, report) = outdated();
     let plan = offered(&mut cluster, reorder());
     let better = only_line(&plan).order.clone();
     let [now, then] = only_line(&plan).ring_bits_per_s.unwrap();
-    assert!(better != told && then > now, "{plan:?}");
+    assert!(better != report && then > now, "{plan:?}");
     assert_eq!(
         offered(&mut cluster, reorder()).generation,
         plan.generation,
         "it is on offer already"
     );
-    assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, told);
+    assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, report);
     carry_out(&mut cluster, &plan);
     assert_eq!(cluster.installs_sent(), 0, "no switch is instructed");
-    assert_eq!(registered(&mut cluster)[0].hosts, told, "ranks that run");
+    assert_eq!(registered(&mut cluster)[0].hosts, report, "ranks that run");
     for _ in 0..2 {
         let asked = gate_of(&mut cluster, Some(JOB_NAME), &BOTH_RACKS_HOSTS);
         assert_eq!(asked.order, better);
         assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, better);
-        // Whichever coordinator leads next knows the same.
+        // The next leader knows the same.
         cluster.restart();
         cluster.reconnect();
         cluster.run_for(SETTLE_TIME);
     }
     let undo = back(&mut cluster, Some(plan.generation.0));
     let line = only_line(&undo);
-    assert_eq!((&line.order, line.ring_bits_per_s), (&told, None));
+    assert_eq!((&line.order, line.ring_bits_per_s), (&report, None));
     carry_out(&mut cluster, &undo);
-    assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, told);
-    assert_eq!(reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS), told);
+    assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, report);
+    assert_eq!(reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS), report);
 }
 
 #[test]
@@ -125,19 +125,19 @@ fn order_for_ended_job_is_dropped() {
     let (mut cluster, _) = outdated();
     let plan = offered(&mut cluster, reorder());
     tell(&mut cluster, JOB_NAME, JobOrder::End);
-    // The same hosts under the same name are another job, and get what is best now.
+    // The same hosts and name make another job, which gets the best order now.
     reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS);
-    let told = start(&mut cluster, JOB_NAME).allocation.order;
+    let report = start(&mut cluster, JOB_NAME).allocation.order;
     cluster.run_until_ended(1);
     let reasons = vec![other_ranks()];
     assert_eq!(*cluster.last_outcome(), Outcome::Withdrawn { reasons });
     let generation = plan.generation;
     let late = cluster.ask(Request::Apply { generation });
     assert_eq!(late, Response::Refused(Refused::NoPlan));
-    assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, told);
+    assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, report);
 }
 
-/// The verdict was on its way already when the job's end came into the log.
+/// The verdict was already proposed when the job's end was committed.
 #[test]
 fn ended_job_gets_no_new_order() {
     let (mut cluster, _) = outdated();
@@ -163,7 +163,7 @@ fn ended_job_gets_no_new_order() {
         }),
         Change::Registered {
             job,
-            told: None,
+            registration: None,
             by,
         },
         Change::Verified {

@@ -1,4 +1,4 @@
-//! Jobs whose traffic no kernel sees, as their ranks tell of it.
+//! Kernel-bypass jobs, by the reports of their ranks.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ fn jobs(cluster: &mut Cluster) -> Vec<JobStatus> {
     jobs
 }
 
-/// One rank on each of these hosts, each of which sends the next one this much a second, past the kernel.
+/// One rank on each of these hosts, each of which sends this much per second to the next, bypassing the kernel.
 fn ring(cluster: &mut Cluster, hosts: &[&str], bits_per_s: u64, busy_ms: impl Fn(usize) -> u64) {
     timed_ring(cluster, hosts, bits_per_s, busy_ms, |_| 0);
 }
 
-/// And tells how long its transfers were on their way.
+/// The same, with reported transfer times.
 fn timed_ring(
     cluster: &mut Cluster,
     hosts: &[&str],
@@ -55,7 +55,7 @@ fn timed_ring(
     }
 }
 
-/// Ten, of unknown duration.
+/// Ten all-reduces of unknown duration.
 fn all_reduces() -> Works {
     Works {
         kind: "AllReduce".to_owned(),
@@ -78,7 +78,7 @@ fn of(communicator: u64, name: &str, [rank, ranks]: [u32; 2]) -> Rank {
     }
 }
 
-/// What it has done for a second.
+/// Reports a second of work.
 fn tell(cluster: &mut Cluster, host: &str, rank: Rank, works: Works, peers: Vec<RankPeer>) {
     let reading = RankReading {
         rank,
@@ -91,17 +91,21 @@ fn tell(cluster: &mut Cluster, host: &str, rank: Rank, works: Works, peers: Vec<
     say(cluster, host, vec![Reading::Host(reading)]);
 }
 
-/// Ten collectives a second, and the steps of each are heard.
+/// Ten collectives a second, whose steps are detected.
 #[test]
 fn partial_collective_period_is_corrected() {
     let mut cluster = cluster();
     ring(&mut cluster, &["h0", "h5", "h2", "h7"], 90_000_000, |_| 500);
-    for (heard_ms, told_ms) in [(25, 100.0), (50, 100.0), (98, 98.0), (200, 200.0)] {
+    for (heard_ms, reported_ms) in [(25, 100.0), (50, 100.0), (98, 98.0), (200, 200.0)] {
         let beat = beat_of(Duration::from_millis(heard_ms));
         let beat = Reading::Host(HostReading::Rhythm(Periodicity::Found(beat)));
         say(&mut cluster, "h0", vec![beat]);
         let [job] = jobs(&mut cluster).try_into().unwrap();
-        assert_eq!(job.iteration_ms, Some(told_ms), "{heard_ms} ms are heard");
+        assert_eq!(
+            job.iteration_ms,
+            Some(reported_ms),
+            "{heard_ms} ms are heard"
+        );
     }
 }
 
@@ -132,13 +136,13 @@ fn kernel_bypass_job_known_by_reports() {
         job: "h5".to_owned(),
         hosts: vec![],
     };
-    let Response::Explanation(Some(told)) = cluster.ask(ask) else {
+    let Response::Explanation(Some(report)) = cluster.ask(ask) else {
         panic!("it exchanges something")
     };
-    let place = hosts.iter().position(|it| *it == told.hosts[0]).unwrap();
-    assert_eq!(told.hosts[1..], [hosts[(place + 1) % 4]]);
+    let place = hosts.iter().position(|it| *it == report.hosts[0]).unwrap();
+    assert_eq!(report.hosts[1..], [hosts[(place + 1) % 4]]);
     assert_eq!(
-        told.pair_bits_per_s,
+        report.pair_bits_per_s,
         Some(Rate::from_bits_per_s(90_000_000))
     );
     // Even the order of its ranks.
@@ -162,7 +166,7 @@ fn straggler_found_by_rank_reports() {
         (only.class, only.subject.to_string()),
         (Class::Straggler, "h2".to_owned())
     );
-    // What no rank reports any longer is forgotten.
+    // Old reports expire.
     cluster.run_for(Duration::from_secs(30));
     assert_eq!(causes(&mut cluster), []);
 }
@@ -180,7 +184,7 @@ fn explained(cluster: &mut Cluster, job: &str) -> Explanation {
         hosts: vec![],
     };
     match cluster.ask(ask) {
-        Response::Explanation(Some(told)) => *told,
+        Response::Explanation(Some(report)) => *report,
         other => panic!("{other:?}"),
     }
 }
@@ -196,7 +200,7 @@ fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) {
     });
 }
 
-/// From its name to the cause: which ways lead over what is wrong is known by probes.
+/// From the job's name to the cause: probes identify the paths over the faulty link.
 #[test]
 fn registered_job_explained_to_lossy_link() {
     let mut cluster = cluster();
@@ -207,29 +211,29 @@ fn registered_job_explained_to_lossy_link() {
     register(&mut cluster, "train", &hosts);
     let slow = |rank| if rank == 2 { 900 } else { 100 };
     timed_ring(&mut cluster, &hosts, 90_000_000, |_| 500, slow);
-    let told = explained(&mut cluster, "train");
-    assert_eq!(told.job, "train");
-    assert_eq!(told.collective.as_deref(), Some("AllReduce RING SIMPLE"));
-    assert_eq!(told.collective_ms, Some(50.0));
-    assert_eq!(told.ranks, Some([2, 3]));
-    assert_eq!(told.hosts, ["h1", "h5"]);
+    let report = explained(&mut cluster, "train");
+    assert_eq!(report.job, "train");
+    assert_eq!(report.collective.as_deref(), Some("AllReduce RING SIMPLE"));
+    assert_eq!(report.collective_ms, Some(50.0));
+    assert_eq!(report.ranks, Some([2, 3]));
+    assert_eq!(report.hosts, ["h1", "h5"]);
     let mbps = |rate: Option<Rate>| rate.unwrap().mbps().round();
-    assert_eq!(mbps(told.pair_bits_per_s), 100.0);
-    assert_eq!(mbps(told.others_bits_per_s), 900.0);
-    assert_eq!((told.pair_ms, told.others_ms), (None, None));
+    assert_eq!(mbps(report.pair_bits_per_s), 100.0);
+    assert_eq!(mbps(report.others_bits_per_s), 900.0);
+    assert_eq!((report.pair_ms, report.others_ms), (None, None));
     let path = ["h1", "leaf0", "spine0", "leaf1", "h5"];
-    assert_eq!(told.path, path);
-    assert_eq!(told.cause.unwrap().class, Class::LossyLink);
-    let link = told.link.unwrap().to_string();
+    assert_eq!(report.path, path);
+    assert_eq!(report.cause.unwrap().class, Class::LossyLink);
+    let link = report.link.unwrap().to_string();
     assert!(link.contains("leaf0-spine0"), "{link}");
-    let [doubt] = &told.doubts[..] else {
-        panic!("{:?}", told.doubts)
+    let [doubt] = &report.doubts[..] else {
+        panic!("{:?}", report.doubts)
     };
     let begin = "its own path is unknown: 1 of the ";
     assert!(doubt.starts_with(begin), "{doubt}");
 }
 
-/// What is known of a path is shown, and where nothing is wrong no hop is guessed.
+/// The known part of a path is shown, and no healthy hop is blamed.
 #[test]
 fn bypass_path_shown_where_probes_agree() {
     let mut cluster = cluster();
@@ -237,13 +241,13 @@ fn bypass_path_shown_where_probes_agree() {
     let hosts = ["h0", "h4", "h1", "h5"];
     let slow = |rank| if rank == 2 { 900 } else { 100 };
     timed_ring(&mut cluster, &hosts, 90_000_000, |_| 500, slow);
-    let told = explained(&mut cluster, "h1");
-    assert_eq!(told.path, ["h1", "leaf0", "*", "leaf1", "h5"]);
+    let report = explained(&mut cluster, "h1");
+    assert_eq!(report.path, ["h1", "leaf0", "*", "leaf1", "h5"]);
     let doubts = ["not every hop from h1 to h5 is known"];
-    assert_eq!(told.doubts[..1], doubts);
+    assert_eq!(report.doubts[..1], doubts);
 }
 
-/// Ranks of a group of this name that do nothing but this with the next one, each on its host.
+/// Ranks of a group with this name that only do this with the next one, each on its host.
 fn group(cluster: &mut Cluster, name: &str, kind: &str, hosts: &[&str]) {
     let ranks = hosts.len() as u32;
     for (rank, host) in (0..ranks).zip(hosts) {
@@ -290,8 +294,8 @@ fn groups_across_hosts_or_racks_found() {
     assert_eq!(found(both, "AllReduce", &along), []);
 }
 
-/// Ten all-reduces by this many ranks on this many hosts, of this many bytes each; each takes this long, and a little
-/// longer for the ranks that do not come last.
+/// Ten all-reduces of these ranks, hosts and bytes; each takes this long, and slightly longer for ranks that do not
+/// arrive last.
 fn reduce(cluster: &mut Cluster, [ranks, hosts]: [u32; 2], bytes: u64, ms: u64) {
     for rank in 0..ranks {
         let works = Works {
@@ -309,9 +313,9 @@ fn reduce(cluster: &mut Cluster, [ranks, hosts]: [u32; 2], bytes: u64, ms: u64) 
 
 #[test]
 fn linear_all_reduce_scaling_is_found() {
-    let found_on = |told: [(u32, u64, u64); 3], hosts: [u32; 3]| {
+    let found_on = |report: [(u32, u64, u64); 3], hosts: [u32; 3]| {
         let mut cluster = cluster();
-        for ((ranks, bytes, ms), hosts) in told.into_iter().zip(hosts) {
+        for ((ranks, bytes, ms), hosts) in report.into_iter().zip(hosts) {
             reduce(&mut cluster, [ranks, hosts], bytes, ms);
         }
         assert_eq!(jobs(&mut cluster).len(), 1, "it exchanges something");
@@ -320,16 +324,16 @@ fn linear_all_reduce_scaling_is_found() {
             .map(|it| (it.class, it.subject.to_string()))
             .collect::<Vec<_>>()
     };
-    let found = |told| found_on(told, [2, 4, 8]);
+    let found = |report| found_on(report, [2, 4, 8]);
     let alike = 1 << 20;
     let linear = [(2, alike, 20), (4, alike, 40), (8, alike, 81)];
     let job = "job h0 and 7 others".to_owned();
     assert_eq!(found(linear), [(Class::AllreduceLinear, job)]);
-    // As on a tree.
+    // As with a tree algorithm.
     assert_eq!(found([(2, alike, 20), (4, alike, 40), (8, alike, 60)]), []);
-    // What never leaves a host says nothing of the fabric.
+    // All-reduces within a host say nothing about the fabric.
     assert_eq!(found_on(linear, [1, 4, 8]), []);
-    // What is larger takes longer by itself.
+    // Larger messages take longer anyway.
     let larger = linear.map(|(ranks, bytes, ms)| (ranks, bytes * u64::from(ranks), ms));
     assert_eq!(found(larger), []);
 }

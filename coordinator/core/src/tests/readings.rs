@@ -1,4 +1,4 @@
-//! What agents' readings show of classes that no kernel of a lab has: buses, optics, PFC, busy hosts.
+//! Findings from readings that no lab kernel has: PCIe, optics, PFC, busy hosts.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn exchanging(slow: Option<&str>) -> Cluster {
     cluster
 }
 
-/// One flow each way with two others, as every host has it.
+/// One flow in each direction with two other hosts, for every host.
 fn begun(slow: Option<&str>) -> Cluster {
     let mut cluster = cluster();
     for host in 0..8 {
@@ -76,9 +76,9 @@ fn begun(slow: Option<&str>) -> Cluster {
 #[test]
 fn host_with_all_slow_flows_straggles() {
     assert_eq!(causes(&mut exchanging(None)), []);
-    let told = (Class::Straggler, "h2".to_owned());
+    let report = (Class::Straggler, "h2".to_owned());
     let mut cluster = exchanging(Some("h2"));
-    assert_eq!(only(&mut cluster), told);
+    assert_eq!(only(&mut cluster), report);
     let said = causes(&mut cluster)[0].evidence.join("; ");
     assert!(said.ends_with(" Mb/s"), "{said}");
 }
@@ -127,7 +127,7 @@ fn busy_host_makes_job_host_bound() {
     assert!(said.contains("processors of h5"), "{said}");
 }
 
-/// By which interface a node sends to its neighbour.
+/// The interface of a node to this neighbour.
 fn interface(cluster: &Cluster, node: &str, to: &str) -> String {
     let hop = hop(cluster, node, to);
     let links = cluster.network.fabric.links_of(hop.from);
@@ -154,13 +154,13 @@ fn climbing_corrected_bits_predict_dying_optic() {
     let mut cluster = cluster();
     let port = interface(&cluster, "leaf0", "spine1");
     for minute in 0..12_u64 {
-        // Of a million.
+        // Per million.
         let climbing = health(&port, Signal::CorrectedBits, 1 << (minute / 4));
         say(&mut cluster, "leaf0", vec![climbing]);
         cluster.run_for(Duration::from_secs(60));
     }
-    let told = (Class::DyingOptic, "leaf0-spine1 from spine1".to_owned());
-    assert_eq!(only(&mut cluster), told);
+    let report = (Class::DyingOptic, "leaf0-spine1 from spine1".to_owned());
+    assert_eq!(only(&mut cluster), report);
 }
 
 #[test]
@@ -168,14 +168,14 @@ fn frame_errors_mark_bad_optic() {
     let mut cluster = cluster();
     let port = interface(&cluster, "leaf0", "spine1");
     for minute in 0..24_u64 {
-        // Of a million: less than what is bad whenever it began.
+        // Per million: too few to be bad without a rise.
         let broken = Signal::FrameErrors;
         let broken = health(&port, broken, u64::from(minute >= 19));
         say(&mut cluster, "leaf0", vec![broken]);
         cluster.run_for(Duration::from_secs(60));
     }
-    let told = (Class::BadOptic, "leaf0-spine1 from spine1".to_owned());
-    assert_eq!(only(&mut cluster), told);
+    let report = (Class::BadOptic, "leaf0-spine1 from spine1".to_owned());
+    assert_eq!(only(&mut cluster), report);
     let said = causes(&mut cluster)[0].evidence.join("; ");
     assert!(said.contains("errors went from 0.000 to 1.0e-6"), "{said}");
 }

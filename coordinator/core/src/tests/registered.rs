@@ -1,4 +1,4 @@
-//! Jobs that an orchestrator tells of: registered, started, in a phase, over, and gone without a word.
+//! Jobs that an orchestrator registers, starts, changes and ends, and jobs that vanish.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ pub(super) fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Resp
     tell(cluster, job, JobOrder::Register { hosts, may_reorder })
 }
 
-/// In the order that it is answered.
+/// The order in the reply.
 pub(super) fn reordered(cluster: &mut Cluster, job: &str, hosts: &[&str]) -> Vec<String> {
     let (hosts, may_reorder) = (texts(hosts), true);
     match tell(cluster, job, JobOrder::Register { hosts, may_reorder }) {
-        Response::Registered(told) => told[0].hosts.clone(),
+        Response::Registered(report) => report[0].hosts.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -92,12 +92,12 @@ fn job_registration_is_idempotent_conflicts_refused() {
         "train is registered on h0, h3, not on h0, h4; end that job first, or use another name"
     );
     register(&mut cluster, "train", &["h3", "h0"]);
-    let told = registered(&mut cluster);
+    let registration = registered(&mut cluster);
     assert_eq!(
-        (told.len(), &told[0].hosts[..]),
+        (registration.len(), &registration[0].hosts[..]),
         (1, &texts(&["h3", "h0"])[..])
     );
-    assert_eq!(told[0].by, "ada");
+    assert_eq!(registration[0].by, "ada");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn job_start_leaves_other_jobs_alone() {
 #[test]
 fn job_start_keeps_change_window() {
     let policy = Policy {
-        // The clock of these tests begins on a Thursday at midnight.
+        // The clock of these tests starts on a Thursday at midnight.
         changes_only: vec!["Thu 02:00-03:00".parse().unwrap()],
         ..Policy::default()
     };
@@ -210,20 +210,20 @@ fn vanished_job_expires_after_policy_ttl() {
     let flow = cluster.network.start("h0", "h3", 1000, 0);
     register(&mut cluster, "train", &["h0", "h3"]);
     register(&mut cluster, "idle", &["h1", "h4"]);
-    register(&mut cluster, "told", &["h2", "h5"]);
+    register(&mut cluster, "early", &["h2", "h5"]);
     let hosts = texts(&["h1", "h4"]);
     cluster.ask(Request::Freeze { hosts });
     for _ in 0..3 {
         cluster.run_for(silence / 2);
-        register(&mut cluster, "told", &["h2", "h5"]);
+        register(&mut cluster, "early", &["h2", "h5"]);
     }
     let names = |cluster: &mut Cluster| {
-        let told = registered(cluster).into_iter();
-        told.map(|it| it.job).collect::<Vec<_>>()
+        let registration = registered(cluster).into_iter();
+        registration.map(|it| it.job).collect::<Vec<_>>()
     };
-    assert_eq!(names(&mut cluster), ["told", "train"]);
+    assert_eq!(names(&mut cluster), ["early", "train"]);
     assert!(cluster.core.state().frozen().is_empty(), "nor is it frozen");
-    // One that rests is there; one whose sessions have ended is not.
+    // An idle job exists; one whose sessions have ended does not.
     cluster.network.pause(flow);
     cluster.run_for(2 * silence);
     assert_eq!(names(&mut cluster), ["train"]);
@@ -275,9 +275,9 @@ fn phase_forecast_lasts_until_job_end() {
     assert!(found[0].contains("job next will bring"), "{found:?}");
     assert_eq!(enter("compute", None), [""; 0]);
     assert!(!enter("gradients", Some(mbps(80))).is_empty());
-    let told = registered(&mut cluster);
-    assert_eq!(told[0].phase.as_ref().unwrap().name, "gradients");
-    // Any next leader begins with what was registered.
+    let registration = registered(&mut cluster);
+    assert_eq!(registration[0].phase.as_ref().unwrap().name, "gradients");
+    // Any next leader starts with the registered jobs.
     let state = cluster.core.clone().into_state();
     let fabric = Arc::clone(&cluster.network.fabric);
     cluster.core = Core::resume(Policy::default(), fabric, state);
@@ -288,7 +288,7 @@ fn phase_forecast_lasts_until_job_end() {
     assert_eq!(foreseen(&mut cluster), [""; 0]);
 }
 
-/// Counters of links have it; it may be what the job announced to send, or another's.
+/// Link counters include it; it may be the announced traffic of the job, or another's.
 #[test]
 fn unseen_traffic_counts_in_forecast() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -327,15 +327,15 @@ fn unseen_traffic_counts_in_forecast() {
 fn gate_reports_order_and_objections() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
-    let told = gate(&mut cluster, &["h0", "h3", "h1", "h4"]);
-    assert!(told.is_good, "{told:?}");
-    assert_eq!(told.groups.len(), 2);
-    for group in &told.groups {
-        let place = |host: &String| told.order.iter().position(|it| it == host).unwrap();
+    let report = gate(&mut cluster, &["h0", "h3", "h1", "h4"]);
+    assert!(report.is_good, "{report:?}");
+    assert_eq!(report.groups.len(), 2);
+    for group in &report.groups {
+        let place = |host: &String| report.order.iter().position(|it| it == host).unwrap();
         let places = [place(&group[0]), place(&group[1])];
-        assert!(matches!(places[0].abs_diff(places[1]), 1 | 3), "{told:?}");
+        assert!(matches!(places[0].abs_diff(places[1]), 1 | 3), "{report:?}");
     }
-    let [listed, ordered] = told.ring_bits_per_s.unwrap();
+    let [listed, ordered] = report.ring_bits_per_s.unwrap();
     assert!(ordered > listed, "{listed} {ordered}");
 
     register(&mut cluster, "train", &["h1", "h2"]);
@@ -343,18 +343,18 @@ fn gate_reports_order_and_objections() {
     say(&mut cluster, "h5", flaps);
     let gone = cluster.network.node("h4");
     cluster.disconnect(gone);
-    let told = gate(&mut cluster, &["h1", "h4", "h5"]);
-    assert!(!told.is_good);
-    let has = |words: &str| told.against.iter().any(|it| it.contains(words));
+    let report = gate(&mut cluster, &["h1", "h4", "h5"]);
+    assert!(!report.is_good);
+    let has = |words: &str| report.against.iter().any(|it| it.contains(words));
     for words in ["the agent on h4 is silent", "train runs on h1", "h5"] {
-        assert!(has(words), "{words}: {:?}", told.against);
+        assert!(has(words), "{words}: {:?}", report.against);
     }
     assert!(gate(&mut cluster, &["h0"]).ring_bits_per_s.is_none());
 }
 
 pub(super) const BOTH_RACKS_HOSTS: [&str; 4] = ["h0", "h3", "h1", "h4"];
 
-/// Hosts of one rack have next to nothing between them.
+/// Hosts of one rack have next to no bandwidth between them.
 pub(super) fn slow_within_racks(cluster: &mut Cluster) {
     for (host, peer) in [("h0", "h1"), ("h1", "h0"), ("h3", "h4"), ("h4", "h3")] {
         let readings = vec![between(cluster, host, peer, 1)];
@@ -396,7 +396,7 @@ fn job_order_stays_when_pairs_change() {
     assert!(kept < listed, "what pairs have now: {listed} {kept}");
     let asked = gate_of(&mut cluster, Some("train"), &BOTH_RACKS_HOSTS);
     assert_eq!(asked.order, order);
-    assert_eq!(cluster.log.len(), written, "told once, written once");
+    assert_eq!(cluster.log.len(), written, "registered once, written once");
     let stranger = gate_of(&mut cluster, Some("never"), &BOTH_RACKS_HOSTS);
     assert_ne!(stranger.order, order);
     let others = gate_of(&mut cluster, Some("train"), &["h0", "h3"]);
@@ -413,7 +413,7 @@ fn job_order_stays_when_pairs_change() {
     assert_ne!(start(&mut cluster, "train").allocation.order, order);
 }
 
-/// What the ring of a phase follows is the order that was given to the orchestrator that started the ranks.
+/// The ring of a phase follows the order that the orchestrator got for its start.
 #[test]
 fn reorderable_ranks_keep_reported_order() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -429,7 +429,7 @@ fn reorderable_ranks_keep_reported_order() {
     assert_eq!(started.order, best);
     assert_eq!(registered(&mut cluster)[0].hosts, best);
     assert_eq!(cluster.log.len(), written);
-    // A report of where ranks are is accepted.
+    // The reported hosts of ranks are accepted.
     register(&mut cluster, "train", &elsewhere);
     assert_eq!(registered(&mut cluster)[0].hosts, texts(&elsewhere));
 }

@@ -1,4 +1,4 @@
-//! A recorded run, lived through again, decides the same, byte for byte.
+//! A replay of a recorded run makes the same decisions, byte for byte.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::cluster::Cluster;
 use super::mock_switch::Mood;
 use crate::{Effect, Recording};
 
-/// With a change that is kept, one that is rolled back, questions, and a switch that sulks.
+/// A run with a kept change, a rolled back one, requests, and a refusing switch.
 fn eventful() -> Cluster {
     let mut cluster = Cluster::new(Mode::Auto);
     cluster.network.start("h0", "h3", 1000, 0);

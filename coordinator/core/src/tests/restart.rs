@@ -1,5 +1,5 @@
-//! The coordinator dies at every entry of its log, beside other faults: in the end no switch holds
-//! anything that is not in force.
+//! The coordinator dies at every entry of its log, combined with other faults: at the end, no switch holds anything
+//! that is not in force.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{Change, Core, Outcome, Phase, Rollout};
 
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 
-/// A collision, and an operator who wants it repaired as often as it takes.
+/// A collision, and an operator who requests its repair until it succeeds.
 fn run_with_deaths(deaths: &[usize], trouble: impl Fn(&mut Cluster)) -> Cluster {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
@@ -43,7 +43,7 @@ fn run_with_deaths(deaths: &[usize], trouble: impl Fn(&mut Cluster)) -> Cluster 
     cluster
 }
 
-/// Restarts at every entry of the log that the undisturbed run has, and checks how each run ends.
+/// Restarts at every log entry of the undisturbed run, and checks how each run ends.
 fn restart_everywhere(trouble: fn(&mut Cluster), end: fn(&Outcome) -> bool) {
     let undisturbed = run_with_deaths(&[], trouble);
     assert!(end(undisturbed.last_outcome()), "{undisturbed:?}");
@@ -123,7 +123,7 @@ fn restart_holds_plan_while_switch_away() {
     cluster.assert_one_generation();
 }
 
-/// Something that goes wrong for a while.
+/// A temporary fault.
 #[derive(Debug, Clone)]
 enum Trouble {
     Mood(&'static str, Mood),
@@ -153,7 +153,7 @@ fn trouble() -> impl Strategy<Value = Trouble> {
     ]
 }
 
-/// Mostly shorter than a change takes, and now and then longer than patience lasts.
+/// Usually shorter than a change, and sometimes longer than the timeouts.
 fn pause_ms() -> impl Strategy<Value = u64> {
     prop_oneof![5 => 0..1500_u64, 1 => 5000..15_000_u64]
 }
@@ -195,7 +195,7 @@ fn heal(cluster: &mut Cluster) {
     }
 }
 
-/// Each intent makes a generation that no agent has heard of.
+/// Each intent has a new generation.
 fn assert_generations_grow(cluster: &Cluster) {
     let intents = cluster
         .log
@@ -208,7 +208,7 @@ fn assert_generations_grow(cluster: &Cluster) {
 }
 
 /// The log alone leads to the state.
-fn assert_log_tells_all(cluster: &Cluster) {
+fn assert_log_restores_all(cluster: &Cluster) {
     let mut again = Core::new(crate::Policy::default(), cluster.network.fabric.clone());
     cluster
         .log
@@ -247,7 +247,7 @@ proptest! {
         cluster.run_until("calm", |cluster| cluster.core.state().rollouts().next().is_none());
         cluster.assert_one_generation();
         assert_generations_grow(&cluster);
-        assert_log_tells_all(&cluster);
+        assert_log_restores_all(&cluster);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Changes that were kept, and are rolled back.
+//! Rollbacks of kept changes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::network::Network;
 use super::scene::{SETTLE_TIME, collision, planned, reasons};
 use crate::{Change, Outcome, Reason};
 
-/// As long as it takes to carry out a plan and to judge it.
+/// The time to apply a plan and to judge it.
 const ROLLOUT_TIME: Duration = Duration::from_secs(20);
 
 pub(super) fn offered(cluster: &mut Cluster, request: Request) -> Plan {
@@ -144,7 +144,7 @@ fn ended_flows_are_not_pinned_again() {
     assert_eq!(answer, Response::Refused(Refused::NothingToChange));
 }
 
-/// On offer: links carry again, and a pin goes whose flow has ended since they were drained.
+/// A proposed plan that ends a drain and removes a pin whose flow has ended.
 fn mixed() -> (Cluster, Plan) {
     let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
     cluster.network.start("h0", "h4", 1000, 0);
@@ -162,7 +162,7 @@ fn mixed() -> (Cluster, Plan) {
     (cluster, undo)
 }
 
-/// Of each switch.
+/// The state of each switch.
 fn held(cluster: &Cluster) -> Vec<(Vec<PinRule>, Vec<RouteRule>)> {
     let switches = cluster.network.switches.values();
     let held = switches.map(|it| (it.rules.clone(), it.routes.clone()));
@@ -190,7 +190,7 @@ fn plan_changes_pins_and_tables() {
     assert!(rounds.next().is_some(), "and then the routes");
 }
 
-/// After each entry of the log that the plan leads to by itself.
+/// The abort comes after each log entry of an undisturbed plan.
 #[test]
 fn aborted_mixed_plan_restores_both() {
     let (mut undisturbed, undo) = mixed();
@@ -213,7 +213,7 @@ fn aborted_mixed_plan_restores_both() {
     }
 }
 
-/// The switch has kept its pin, and would refuse a round that settles what it holds as well.
+/// The switch has kept its pin, and would also refuse a round for its table.
 #[test]
 fn refused_lift_rolls_plan_back() {
     let (mut cluster, undo) = mixed();
@@ -246,15 +246,15 @@ fn policy_respects_operator_rollback() {
 fn record_keeps_its_changes_over_time() {
     let mut cluster = quiet();
     let first = drain(&mut cluster, &["leaf0-spine1"]);
-    let told = record(&mut cluster, first).plan.changes;
-    assert!(!told.is_empty());
+    let report = record(&mut cluster, first).plan.changes;
+    assert!(!report.is_empty());
     let undo = back(&mut cluster, None);
     assert_eq!(
         record(&mut cluster, undo.generation.0).plan.changes,
         undo.changes
     );
     carry_out(&mut cluster, &undo);
-    assert_eq!(record(&mut cluster, first).plan.changes, told);
+    assert_eq!(record(&mut cluster, first).plan.changes, report);
     assert_eq!(
         record(&mut cluster, undo.generation.0).plan.changes,
         undo.changes

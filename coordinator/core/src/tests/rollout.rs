@@ -40,7 +40,7 @@ fn collision_is_planned_applied_and_committed() {
     }
 }
 
-/// As a client is shown it now.
+/// The seal that a client sees now.
 fn seal(cluster: &mut Cluster, generation: Generation) -> String {
     match cluster.ask(Request::Record { generation }) {
         Response::Record(Some(record)) => record.plan.seal,
@@ -64,7 +64,7 @@ fn approval_needs_plan_as_shown() {
     let changed = Response::Refused(Refused::ChangedMeanwhile { generation });
     assert_eq!(approve(&mut cluster, &[]), changed);
     assert_eq!(approve(&mut cluster, &[&"x".to_owned()]), changed);
-    // Another operator has the job left alone meanwhile, and then lets it go.
+    // Another operator has frozen the job meanwhile, and then unfreezes it.
     let hosts = vec!["h0".to_owned()];
     cluster.ask(Request::Freeze {
         hosts: hosts.clone(),
@@ -78,7 +78,7 @@ fn approval_needs_plan_as_shown() {
     assert_eq!(approve(&mut cluster, &[&frozen, &seen]), begun);
 }
 
-/// With other plans shown before and after.
+/// Other plans are shown before and after.
 #[test]
 fn approval_bears_seal_of_its_turn() {
     let (mut cluster, _, generation) = planned();
@@ -100,7 +100,7 @@ fn approval_bears_seal_of_its_turn() {
     assert_eq!(approve(&mut cluster), (begun, Some(seen)));
     let (_, carried_out) = approve(&mut cluster);
     assert_eq!(carried_out, None, "it is not on offer");
-    // The answer to a person is its record.
+    // The reply to an operator is the record.
     assert_eq!(cluster.core.poll_record(), None);
 }
 
@@ -126,11 +126,11 @@ fn job_change_before_apply_rolls_back() {
     cluster.run_until_ended(1);
     assert_rolled_back(&cluster);
     assert_eq!(flows.map(|flow| cluster.network.uplink(&flow)), before);
-    let told = reasons(&cluster);
+    let report = reasons(&cluster);
     assert!(
-        matches!(told[..], [Reason::TooLittleGain { .. }, Reason::GotSlower { flow, .. }]
+        matches!(report[..], [Reason::TooLittleGain { .. }, Reason::GotSlower { flow, .. }]
         if flow == newcomer),
-        "{told:?}"
+        "{report:?}"
     );
 }
 
@@ -185,7 +185,7 @@ fn stall_restarts_ack_timeout() {
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
 }
 
-/// A client that asks again and again is often heard before the first tick.
+/// A client's repeated request may arrive before the first tick.
 #[test]
 fn request_after_stall_times_nothing_out() {
     let (mut cluster, _, plan) = planned();
@@ -199,7 +199,7 @@ fn request_after_stall_times_nothing_out() {
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
 }
 
-/// What was known of flows is too old by then, and the first sample may be of something else.
+/// Readings of flows are too old by then, and the first sample may be about something else.
 #[test]
 fn stall_ends_no_flow() {
     let (mut cluster, _, plan) = planned();
@@ -529,7 +529,7 @@ fn plan_onto_failed_path_is_refused() {
     assert_nothing_installed(&cluster);
 }
 
-/// By any proposer: its rounds would be as large.
+/// A plan of any proposer: its rounds would be as large.
 #[test]
 fn plan_exceeding_log_limit_is_refused() {
     let (mut cluster, _, plan) = planned();

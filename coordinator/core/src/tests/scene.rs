@@ -1,4 +1,4 @@
-//! A collision and a plan to repair it, and what tests ask of a cluster.
+//! A collision and a plan to repair it, and common checks of a cluster.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub(super) fn assert_nothing_installed(cluster: &Cluster) {
             .network
             .switches
             .values()
-            .all(|switch| switch.told == 0)
+            .all(|switch| switch.install_count == 0)
     );
     cluster.assert_one_generation();
 }

@@ -1,4 +1,4 @@
-//! Entries and state are written down in the log of every coordinator, and read by those of the next release.
+//! The formats of entries and states in the log, which the next release reads.
 
 use reweave_check::{PinFault, Trouble, Unsound};
 use reweave_common::cause::{Class, Subject, Suspect};
@@ -25,7 +25,7 @@ const GOLDEN_1_0: &str = include_str!("../../shapes/1.0.txt");
 const GOLDEN_1_1: &str = include_str!("../../shapes/1.1.txt");
 const GOLDEN_MINOR: u16 = 1;
 
-/// What came with 1.1, in each list of kinds at its end.
+/// New kinds of 1.1, at the end of each list.
 const KINDS_SINCE_1_1: [NewKind; 8] = [
     ("Command", "Change", "cluster_version_lowered"),
     ("Command", "Change", "confirm_intent"),
@@ -96,7 +96,7 @@ fn later_minor_only_adds_kinds() {
     assert_only_added(written(), &KINDS_SINCE_1_1, [GOLDEN_1_0, GOLDEN_1_1]);
 }
 
-/// Then none is left when the cluster version is lowered. Why a plan was refused is forgotten at that.
+/// None of them is left when the cluster version is lowered: the reasons of refused plans are dropped then.
 #[test]
 fn only_plans_under_way_are_new() {
     let of_state = KINDS_SINCE_1_1

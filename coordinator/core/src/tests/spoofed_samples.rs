@@ -1,4 +1,4 @@
-//! An agent that speaks of what is not its own.
+//! An agent that reports about other nodes.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::network::host_address;
 use crate::estimate::probe_paths::ProbePaths;
 use crate::{Command, Input, Outcome};
 
-/// A run in which an agent says `lies` before every report of the others.
+/// A run in which an agent sends `lies` before every report of the others.
 fn run(liar: &str, lies: impl Fn(&Cluster, [FlowKey; 2]) -> Vec<Reading>) -> Cluster {
     let mut cluster = Cluster::new(Mode::Auto);
     let flows = [("h0", "h3", 1000), ("h1", "h4", 1001)]
@@ -77,7 +77,7 @@ fn spoofed_reports_have_no_effect() {
     assert!(discarded(lying, "h5") > 10);
 }
 
-/// The first one to come is accepted, rightly or not, and operators learn of both.
+/// The first claim is accepted, right or wrong, and operators see both.
 #[test]
 fn conflicting_address_claims_are_named() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -100,7 +100,7 @@ fn conflicting_address_claims_are_named() {
     assert!(!warnings(&mut cluster).contains(&named));
 }
 
-/// Its agent does not say again what it said once; one that only comes back keeps what it had.
+/// An agent does not repeat its claim; one that only restarts keeps its address.
 #[test]
 fn honest_claim_returns_after_liar_leaves() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -119,7 +119,7 @@ fn honest_claim_returns_after_liar_leaves() {
     };
     claim(&mut cluster, liar);
     claim(&mut cluster, honest);
-    let is_told = |cluster: &mut Cluster, node: &str| {
+    let is_reported = |cluster: &mut Cluster, node: &str| {
         let Response::Status(status) = cluster.ask(Request::Status) else {
             panic!("no status");
         };
@@ -130,14 +130,14 @@ fn honest_claim_returns_after_liar_leaves() {
     cluster.handle(Input::AgentDown { node: liar });
     cluster.handle(Input::Tick);
     cluster.run_for(Duration::from_millis(2000));
-    assert!(!is_told(&mut cluster, "h0"), "it may only start again");
+    assert!(!is_reported(&mut cluster, "h0"), "it may only start again");
     cluster.run_for(Duration::from_millis(1500));
-    assert!(is_told(&mut cluster, "h0"));
+    assert!(is_reported(&mut cluster, "h0"));
     let contested = |warnings: Vec<String>| warnings.iter().any(|it| it.contains("192.0.2.7"));
     assert!(!contested(warnings(&mut cluster)));
     claim(&mut cluster, liar);
     assert!(contested(warnings(&mut cluster)));
-    assert!(!is_told(&mut cluster, "h5"));
+    assert!(!is_reported(&mut cluster, "h5"));
 }
 
 fn warnings(cluster: &mut Cluster) -> Vec<String> {
@@ -147,7 +147,7 @@ fn warnings(cluster: &mut Cluster) -> Vec<String> {
     }
 }
 
-/// What it keeps of an agent is bounded in every dimension.
+/// Everything that is stored about an agent is limited.
 #[test]
 fn reported_names_and_paths_are_bounded() {
     let cluster = run("h5", |cluster, _| {
@@ -215,7 +215,7 @@ fn unconnected_agents_are_ignored() {
     assert_eq!(after, before);
 }
 
-/// Of what cannot be only that is left out, and it is said.
+/// Only the impossible reading is left out, and that is reported.
 #[test]
 fn impossible_measurement_is_left_out() {
     let mut cluster = diagnosis::cluster();
@@ -258,7 +258,7 @@ fn impossible_measurement_is_left_out() {
     assert_eq!(found.not_seen.doubts, expected);
 }
 
-/// They would make links of the victim seem slow.
+/// They would make links of the victim look slow.
 #[test]
 fn latencies_of_others_are_discarded() {
     let mut cluster = diagnosis::cluster();
@@ -287,8 +287,7 @@ fn latencies_of_others_are_discarded() {
     assert!(is_kept_of(&mut cluster, "h0"));
 }
 
-/// A flow whose packets each take another path is never believed; a path that changed is, once it
-/// stays.
+/// If each packet of a flow takes another path, none is accepted; a changed path is, once it stays.
 #[test]
 fn flapping_path_is_not_believed() {
     let cluster = diagnosis::cluster();
@@ -310,7 +309,7 @@ fn flapping_path_is_not_believed() {
     assert_eq!(ways.way(&flow), Some(&one[..]));
 }
 
-/// Losses on ways that were other ones each time tell nothing of where, and that is said.
+/// Losses on changing paths cannot be located, and that is reported.
 #[test]
 fn contradictory_paths_are_reported() {
     let mut cluster = diagnosis::cluster();
@@ -323,9 +322,9 @@ fn contradictory_paths_are_reported() {
         };
         found.not_seen.doubts
     };
-    let told = (0..60).find_map(|_| doubts(&mut cluster).pop());
-    let told = told.expect("ways that changed are doubted");
-    assert!(told.ends_with("traces disagree"), "{told}");
+    let reports = (0..60).find_map(|_| doubts(&mut cluster).pop());
+    let reports = reports.expect("ways that changed are doubted");
+    assert!(reports.ends_with("traces disagree"), "{reports}");
     let is_over = (0..60).any(|_| doubts(&mut cluster).is_empty());
     assert!(is_over, "what stays is believed");
 }

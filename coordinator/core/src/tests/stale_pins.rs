@@ -1,4 +1,4 @@
-//! Pins that serve their flows no more.
+//! Pins that are no longer useful.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::network::Network;
 use super::scene::*;
 use crate::{Author, Outcome, Policy, Reason};
 
-/// The change is kept, and one flow goes over the other spine; that one and its spine.
+/// A kept change that moved one flow to the other spine; the flow and the spine.
 fn committed(mode: Mode) -> (Cluster, FlowKey, String) {
     let (mut cluster, _) = collision(mode);
     cluster.run_for(SETTLE_TIME);
@@ -52,7 +52,7 @@ fn dead_pin_is_removed_at_once() {
     assert!(lift.plan.only_lifts() && lift.proposed.by == Author::Policy);
 }
 
-/// Whenever that is: it does not wait for the next look.
+/// The decision does not wait for its interval.
 #[test]
 fn link_failure_triggers_immediate_decision() {
     for phase_s in [0, 1, 2, 3, 4] {

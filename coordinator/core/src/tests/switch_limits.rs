@@ -1,4 +1,4 @@
-//! Switches whose software holds no pins or no weights.
+//! Switches whose software supports no pins or no weights.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::Outcome;
 
 const UNPINNED_REASON: &str = "leaf0 cannot pin flows: SONiC forwards in hardware";
 
-/// The way past the second spine is worth half as much.
+/// The path past the second spine has half the capacity.
 const UNEVEN_FABRIC: &str = "
 kind = \"graph\"
 node = [
@@ -73,7 +73,7 @@ fn no_pin_is_proposed_where_unpinnable() {
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
 }
 
-/// The switch across chooses no path for these flows.
+/// The switch on the other side chooses no path for these flows.
 #[test]
 fn unpinnable_switch_elsewhere_hinders_nothing() {
     let (mut cluster, _) = collision(Mode::Manual);

@@ -1,4 +1,4 @@
-//! Ways of flows, as agents have traced them: what is known is said, and what is not is left open.
+//! Traced paths of flows: known hops are shown, and unknown ones are left open.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ fn end(host: &str, port: Option<u16>) -> FlowEnd {
     FlowEnd { host, port }
 }
 
-fn request(from: FlowEnd, to: FlowEnd, anew: bool) -> Request {
+fn request(from: FlowEnd, to: FlowEnd, refresh: bool) -> Request {
     let between = Between {
         protocol: None,
         from,
         to,
     };
-    Request::Trace { between, anew }
+    Request::Trace { between, refresh }
 }
 
 fn traced(cluster: &mut Cluster, request: Request) -> Vec<TracedFlow> {
@@ -53,30 +53,30 @@ fn nodes(steps: &[TracedStep]) -> Vec<&str> {
 #[test]
 fn traced_flow_names_nodes_and_links() {
     let (mut cluster, flows) = running();
-    let told = between(&mut cluster, "h0", "h3");
-    assert_eq!(told.len(), 1);
-    let there = told[0].there.as_ref().unwrap();
-    assert_eq!(told[0].flow, flows[0]);
+    let report = between(&mut cluster, "h0", "h3");
+    assert_eq!(report.len(), 1);
+    let there = report[0].there.as_ref().unwrap();
+    assert_eq!(report[0].flow, flows[0]);
     assert_eq!(nodes(&there.steps), ["leaf0", "spine0", "leaf1", "h3"]);
     let links = ["h0-leaf0", "leaf0-spine0", "leaf1-spine0", "h3-leaf1"];
     assert_eq!(there.links().unwrap(), links);
     assert!(there.is_confirmed && there.age_ms < 1000);
     assert_eq!(between(&mut cluster, "h3", "h0"), [], "no host sends that");
     let by_address = flows[0].source.ip().to_string();
-    assert_eq!(between(&mut cluster, &by_address, "h3"), told);
+    assert_eq!(between(&mut cluster, &by_address, "h3"), report);
 }
 
-/// The network of these tests has flows come back over the spine that their ports are hashed to.
+/// In this network, return traffic takes the spine of its own hash.
 #[test]
 fn asymmetric_return_path_is_reported() {
     let (mut cluster, [flow, _]) = running();
     let back = flow.reversed();
     let back = cluster.network.start_as(back, 1);
     cluster.run_for(SETTLE_TIME);
-    let told = between(&mut cluster, "h0", "h3");
-    let way = told[0].back.as_ref().unwrap();
+    let report = between(&mut cluster, "h0", "h3");
+    let way = report[0].back.as_ref().unwrap();
     assert_eq!(nodes(&way.steps), ["leaf1", "spine1", "leaf0", "h0"]);
-    assert_eq!(told[0].is_symmetric, Some(false));
+    assert_eq!(report[0].is_symmetric, Some(false));
     cluster.network.end(back);
     cluster.network.start_as(back, 0);
     cluster.run_for(2 * SETTLE_TIME);
@@ -95,18 +95,18 @@ fn silent_router_leaves_links_unknown() {
     let link = link.unwrap();
     cluster.network.dead.insert(Hop { from, link });
     cluster.run_for(SETTLE_TIME);
-    let told = between(&mut cluster, "h0", "h3");
-    let there = told[0].there.as_ref().unwrap();
+    let report = between(&mut cluster, "h0", "h3");
+    let there = report[0].there.as_ref().unwrap();
     assert_eq!(nodes(&there.steps), ["leaf0", "spine0", "?", "h3"]);
     let links: Vec<_> = there.steps.iter().map(|it| it.link.as_deref()).collect();
     assert_eq!(links, [Some("h0-leaf0"), Some("leaf0-spine0"), None, None]);
-    assert_eq!((told[0].is_symmetric, there.is_confirmed), (None, false));
+    assert_eq!((report[0].is_symmetric, there.is_confirmed), (None, false));
 }
 
 fn is_watched(cluster: &Cluster, flow: &FlowKey) -> bool {
     let sender = cluster.network.node("h2");
-    let mut told = cluster.effects.iter().rev();
-    let last = told.find_map(|effect| match effect {
+    let mut reports = cluster.effects.iter().rev();
+    let last = reports.find_map(|effect| match effect {
         Effect::Send {
             node,
             instruction: Instruction::Watch(watch),
@@ -120,10 +120,10 @@ fn is_watched(cluster: &Cluster, flow: &FlowKey) -> bool {
 fn named_idle_flow_is_traced_briefly() {
     let (mut cluster, flows) = running();
     let port = Some(7000);
-    let asked = |anew| request(end("h2", port), end("h3", port), anew);
-    let told = traced(&mut cluster, asked(false));
-    assert_eq!((told.len(), &told[0].there), (1, &None));
-    let flow = told[0].flow;
+    let asked = |refresh| request(end("h2", port), end("h3", port), refresh);
+    let report = traced(&mut cluster, asked(false));
+    assert_eq!((report.len(), &report[0].there), (1, &None));
+    let flow = report[0].flow;
     assert_eq!(flow.protocol, Protocol::Tcp);
     assert_eq!(flow.destination.ip(), flows[0].destination.ip());
     cluster.run_for(SETTLE_TIME);
@@ -137,12 +137,12 @@ fn named_idle_flow_is_traced_briefly() {
 #[test]
 fn viewers_cannot_start_traces() {
     let (mut cluster, _) = running();
-    let mut refused = |anew| {
+    let mut refused = |refresh| {
         let id = cluster.effects.len() as u64;
         cluster.handle(Input::Operator {
             id,
             principal: Member::new(Role::Viewer, "bob"),
-            request: request(end("h2", Some(1)), end("h3", Some(1)), anew),
+            request: request(end("h2", Some(1)), end("h3", Some(1)), refresh),
         });
         let reply = cluster
             .effects
@@ -197,11 +197,11 @@ fn imbalance_lists_layers_worst_first() {
     };
     let all = all.unwrap();
     assert_eq!((all.worst.fim_percent, unknown_flows), (100.0, 0));
-    let told: Vec<_> = layers
+    let reports: Vec<_> = layers
         .iter()
         .map(|it| (it.from_tier, it.to_tier, it.is_chosen, it.groups))
         .collect();
-    assert_eq!(told, [(1, 2, true, 1), (2, 1, false, 1)]);
+    assert_eq!(reports, [(1, 2, true, 1), (2, 1, false, 1)]);
     let over = |nth: usize| -> Vec<_> {
         let over = groups[nth].over.iter();
         over.map(|hop| format!("{} > {}", hop.from, hop.to))

@@ -95,7 +95,8 @@ impl Exec {
             let _ = input.write_all(&line).await;
         }
         let (said, complained) = (child.stdout.take(), child.stderr.take());
-        let (said, complained) = tokio::try_join!(told(said), told(complained)).map_err(failed)?;
+        let (said, complained) =
+            tokio::try_join!(read_output(said), read_output(complained)).map_err(failed)?;
         if said.len() > MAX_OUTPUT_BYTES || complained.len() > MAX_OUTPUT_BYTES {
             return Err(DeviceError::TooMuch {
                 most: MAX_OUTPUT_BYTES,
@@ -112,11 +113,11 @@ impl Exec {
 }
 
 /// To its end, or to where it is too much.
-async fn told(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
-    let mut told = Vec::new();
+async fn read_output(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut report = Vec::new();
     if let Some(pipe) = pipe {
         let most = MAX_OUTPUT_BYTES as u64 + 1;
-        pipe.take(most).read_to_end(&mut told).await?;
+        pipe.take(most).read_to_end(&mut report).await?;
     }
-    Ok(told)
+    Ok(report)
 }

@@ -36,7 +36,7 @@ impl World {
         Fence::new(self.disk.clone(), 8)
     }
 
-    fn told(&mut self, fence: &mut Fence, switchover: Switchover) -> Option<Readback> {
+    fn instruct(&mut self, fence: &mut Fence, switchover: Switchover) -> Option<Readback> {
         fence.handle_switchover(switchover);
         let mut sent = None;
         while let Some(effect) = fence.poll_effect() {
@@ -108,7 +108,7 @@ fn outcome(answer: Option<Readback>) -> Result<CircuitSet, NotSwitched> {
 #[test]
 fn matching_circuits_are_moved_and_verified() {
     let mut world = World::at(CIRCUITS_BEFORE);
-    let answer = world.told(
+    let answer = world.instruct(
         &mut world.fence(),
         switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
     );
@@ -119,7 +119,7 @@ fn matching_circuits_are_moved_and_verified() {
 #[test]
 fn mismatching_circuits_are_left_alone() {
     let mut world = World::at(&[(1, 5)]);
-    let answer = world.told(
+    let answer = world.instruct(
         &mut world.fence(),
         switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
     );
@@ -132,17 +132,17 @@ fn mismatching_circuits_are_left_alone() {
 fn older_or_conflicting_tokens_are_refused() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
-    world.told(&mut fence, switchover(5, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    world.instruct(&mut fence, switchover(5, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     let (held, token) = (Generation(5), Token(5));
-    let older = world.told(&mut fence, switchover(4, CIRCUITS_AFTER, CIRCUITS_BEFORE));
+    let older = world.instruct(&mut fence, switchover(4, CIRCUITS_AFTER, CIRCUITS_BEFORE));
     assert_eq!(outcome(older), Err(NotSwitched::Older { held, token }));
-    let other = world.told(&mut fence, switchover(5, CIRCUITS_AFTER, CIRCUITS_BEFORE));
+    let other = world.instruct(&mut fence, switchover(5, CIRCUITS_AFTER, CIRCUITS_BEFORE));
     assert_eq!(
         outcome(other),
         Err(NotSwitched::DifferentContent { held, token })
     );
     let mut restarted = world.fence();
-    let older = world.told(
+    let older = world.instruct(
         &mut restarted,
         switchover(4, CIRCUITS_AFTER, CIRCUITS_BEFORE),
     );
@@ -154,10 +154,10 @@ fn older_or_conflicting_tokens_are_refused() {
 fn duplicate_instruction_moves_nothing() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
-    world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     // A circuit was removed by hand since.
     world.device = circuits(&[(1, 6), (3, 7)]);
-    let again = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let again = world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     assert_eq!(outcome(again), Ok(circuits(&[(1, 6), (3, 7)])));
     assert_eq!(world.moved, 1);
 }
@@ -166,7 +166,7 @@ fn duplicate_instruction_moves_nothing() {
 fn refusing_device_is_judged_by_readback() {
     let mut world = World::at(CIRCUITS_BEFORE);
     world.refuses = true;
-    let answer = world.told(
+    let answer = world.instruct(
         &mut world.fence(),
         switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
     );
@@ -175,7 +175,7 @@ fn refusing_device_is_judged_by_readback() {
     assert_eq!(outcome(answer), Err(NotSwitched::Device { error, found }));
     // After the same intent again, it goes on from there.
     world.refuses = false;
-    let answer = world.told(
+    let answer = world.instruct(
         &mut world.fence(),
         switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
     );
@@ -187,11 +187,11 @@ fn repeated_instruction_keeps_its_answer() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
     world.is_busy = true;
-    let answer = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let answer = world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     let (found, error) = (circuits(CIRCUITS_BEFORE), "busy".to_owned());
     assert_eq!(outcome(answer), Err(NotSwitched::Device { error, found }));
     world.is_busy = false;
-    let again = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let again = world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     assert_eq!(outcome(again), Ok(circuits(CIRCUITS_BEFORE)));
     assert_eq!(world.device, circuits(CIRCUITS_BEFORE));
 }
@@ -208,7 +208,7 @@ fn silent_device_is_read_back() {
     let last = std::iter::from_fn(|| fence.poll_effect()).last();
     let until = Some(circuits(CIRCUITS_AFTER));
     assert_eq!(last, Some(Effect::Read { until }));
-    let answer = world.told(
+    let answer = world.instruct(
         &mut world.fence(),
         switchover(2, CIRCUITS_BEFORE, CIRCUITS_AFTER),
     );
@@ -232,7 +232,7 @@ fn late_device_is_not_unmoved() {
     });
     assert_eq!(outcome(sent), Err(NotSwitched::TimedOut));
     world.is_busy = true;
-    let refused = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let refused = world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     let error = "busy".to_owned();
     assert_eq!(
         outcome(refused),
@@ -241,7 +241,7 @@ fn late_device_is_not_unmoved() {
     );
     (world.is_busy, world.moved) = (false, 0);
     world.device = circuits(CIRCUITS_AFTER);
-    let asked_again = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let asked_again = world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     assert_eq!(outcome(asked_again), Ok(circuits(CIRCUITS_AFTER)));
     assert_eq!(world.moved, 0, "it had moved by itself");
 }
@@ -260,7 +260,7 @@ fn unreadable_late_device_stays_unclear() {
     let last = std::iter::from_fn(|| fence.poll_effect()).last();
     assert!(matches!(last, Some(Effect::Send(_))), "{last:?}");
     world.is_busy = true;
-    let refused = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let refused = world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     let error = "busy".to_owned();
     assert_eq!(outcome(refused), Err(NotSwitched::Unclear { error }));
 }
@@ -268,13 +268,13 @@ fn unreadable_late_device_stays_unclear() {
 /// The driver ended between what it had noted and the device's answer.
 #[test]
 fn interrupted_move_stays_unclear() {
-    let told = switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER);
+    let report = switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER);
     let mut world = World {
-        disk: promise(told.clone()),
+        disk: promise(report.clone()),
         is_busy: true,
         ..World::at(CIRCUITS_BEFORE)
     };
-    let refused = world.told(&mut world.fence(), told);
+    let refused = world.instruct(&mut world.fence(), report);
     let error = "busy".to_owned();
     assert_eq!(outcome(refused), Err(NotSwitched::Unclear { error }));
 }
@@ -284,11 +284,11 @@ fn unreadable_device_is_not_touched() {
     let mut world = World::at(CIRCUITS_BEFORE);
     world.deaf = true;
     let mut fence = world.fence();
-    let answer = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let answer = world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     assert_eq!(outcome(answer), Err(NotSwitched::TimedOut));
     assert_eq!(world.moved, 0);
     world.deaf = false;
-    let answer = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let answer = world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     assert_eq!(outcome(answer), Ok(circuits(CIRCUITS_AFTER)));
 }
 
@@ -297,7 +297,7 @@ fn move_requires_durable_record() {
     let mut world = World::at(CIRCUITS_BEFORE);
     world.disk_full = true;
     let mut fence = world.fence();
-    let answer = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let answer = world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     let error = "disk full".to_owned();
     assert_eq!(outcome(answer), Err(NotSwitched::NotDurable { error }));
     assert_eq!(world.device, circuits(CIRCUITS_BEFORE));
@@ -310,7 +310,7 @@ fn impossible_circuits_are_refused() {
         (&[(1, 5), (5, 2)], "two circuits"),
         (&[(1, 5), (3, 9)], "port 9"),
     ] {
-        let answer = world.told(&mut world.fence(), switchover(1, CIRCUITS_BEFORE, desired));
+        let answer = world.instruct(&mut world.fence(), switchover(1, CIRCUITS_BEFORE, desired));
         let Err(NotSwitched::Impossible { error }) = outcome(answer) else {
             panic!("{desired:?} is taken");
         };
@@ -328,10 +328,10 @@ proptest! {
         let mut world = World::at(CIRCUITS_BEFORE);
         world.dies_after = Some(dies_after);
         world.refuses = refuses;
-        world.told(&mut world.fence(), switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+        world.instruct(&mut world.fence(), switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
         world.dies_after = None;
         world.refuses = false;
-        let answer = world.told(&mut world.fence(), switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+        let answer = world.instruct(&mut world.fence(), switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
         let held = outcome(answer);
         prop_assert_eq!(held, Ok(circuits(CIRCUITS_AFTER)));
         prop_assert_eq!(world.device, circuits(CIRCUITS_AFTER));
@@ -343,7 +343,8 @@ fn half_done_move_finishes_on_repeat() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
     world.refuses = true;
-    let halves = outcome(world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER)));
+    let halves =
+        outcome(world.instruct(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER)));
     assert!(
         matches!(halves, Err(NotSwitched::Device { .. })),
         "{halves:?}"
@@ -351,7 +352,7 @@ fn half_done_move_finishes_on_repeat() {
     assert!(world.device != circuits(CIRCUITS_BEFORE) && world.device != circuits(CIRCUITS_AFTER));
     world.refuses = false;
     // Something else, from where it was thought to be, is none of it.
-    let other = world.told(
+    let other = world.instruct(
         &mut world.fence(),
         switchover(2, CIRCUITS_BEFORE, &[(3, 7)]),
     );
@@ -362,12 +363,12 @@ fn half_done_move_finishes_on_repeat() {
 fn half_done_move_finishes_after_restart() {
     let mut world = World::at(CIRCUITS_BEFORE);
     world.refuses = true;
-    world.told(
+    world.instruct(
         &mut world.fence(),
         switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER),
     );
     world.refuses = false;
-    let again = world.told(
+    let again = world.instruct(
         &mut world.fence(),
         switchover(2, CIRCUITS_BEFORE, CIRCUITS_AFTER),
     );
@@ -379,7 +380,7 @@ fn foreign_move_is_never_undone() {
     let between = &[(1, 5), (3, 7)];
     let mut world = World::at(between);
     for token in 1..4 {
-        let answer = world.told(
+        let answer = world.instruct(
             &mut world.fence(),
             switchover(token, CIRCUITS_BEFORE, CIRCUITS_AFTER),
         );

@@ -34,7 +34,7 @@ impl From<Circuit> for Pair {
 }
 
 #[cfg(test)]
-fn told(ingress: u16, egress: u16) -> Pair {
+fn cross_connect(ingress: u16, egress: u16) -> Pair {
     Pair {
         ingress: PortId(ingress),
         egress: PortId(egress),

@@ -70,7 +70,7 @@ pub(super) fn is(node: &Node<'_, '_>, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told;
+    use super::super::cross_connect;
     use super::*;
 
     const PAIRS_ANSWER: &str = "<cross-connects xmlns=\"http://www.polatis.com/yang/optical-switch\">\n\
@@ -79,9 +79,15 @@ mod tests {
 
     #[test]
     fn circuits_keep_their_key_port() {
-        assert_eq!(read_pairs(PAIRS_ANSWER).unwrap(), [told(1, 9), told(12, 2)]);
+        assert_eq!(
+            read_pairs(PAIRS_ANSWER).unwrap(),
+            [cross_connect(1, 9), cross_connect(12, 2)]
+        );
         assert_eq!(read_pairs("<cross-connects/>").unwrap(), []);
-        assert_eq!(read_pairs(&pair(told(3, 4))).unwrap(), [told(3, 4)]);
+        assert_eq!(
+            read_pairs(&pair(cross_connect(3, 4))).unwrap(),
+            [cross_connect(3, 4)]
+        );
     }
 
     #[test]

@@ -72,8 +72,8 @@ impl Response {
 
     /// The circuits it tells of: `"1,9"`, each on a line.
     pub fn pairs(&self) -> Result<Vec<Pair>, Tl1Error> {
-        let told = self.lines.iter().filter(|line| !line.starts_with("/*"));
-        told.map(|line| pair(line)).collect()
+        let reports = self.lines.iter().filter(|line| !line.starts_with("/*"));
+        reports.map(|line| pair(line)).collect()
     }
 }
 
@@ -229,7 +229,7 @@ fn response(mut lines: Vec<String>) -> Option<Response> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::told;
+    use super::super::cross_connect;
     use super::*;
     use crate::mutations::survives;
 
@@ -259,7 +259,10 @@ mod tests {
                 panic!("{all:?}")
             };
             assert!(read.tag == 7 && read.is_done());
-            assert_eq!(read.pairs().unwrap(), [told(1, 9), told(12, 2)]);
+            assert_eq!(
+                read.pairs().unwrap(),
+                [cross_connect(1, 9), cross_connect(12, 2)]
+            );
             assert!(denied.tag == 8 && !denied.is_done());
             let words = "DENY SROF port 3 is taken; ask for another";
             assert_eq!(denied.refusal(), words);
@@ -287,7 +290,10 @@ mod tests {
         };
         assert_eq!(login.text(1), "ACT-USER::u:1::p;");
         assert_eq!(Request::Read.text(2), "RTRV-PATCH:::2:;");
-        assert_eq!(Request::Connect(told(1, 9)).text(3), "ENT-PATCH::1,9:3:;");
+        assert_eq!(
+            Request::Connect(cross_connect(1, 9)).text(3),
+            "ENT-PATCH::1,9:3:;"
+        );
         assert_eq!(Request::Disconnect(PortId(1)).text(4), "DLT-PATCH::1:4:;");
         assert!(is_word("S3cret!") && !is_word("a;DLT-PATCH::ALL:1:") && !is_word(""));
     }

@@ -68,8 +68,8 @@ impl Window {
     pub fn traffic_on(&self, fabric: &Fabric) -> TrafficMatrix {
         let seen = self.by_kernels(fabric);
         let mut traffic = seen.clone();
-        for ((from, to), told) in self.by_ranks(fabric) {
-            let unseen = told.count().saturating_sub(seen.get(from, to).count());
+        for ((from, to), report) in self.by_ranks(fabric) {
+            let unseen = report.count().saturating_sub(seen.get(from, to).count());
             traffic.add(from, to, Bytes::new(unseen));
         }
         traffic

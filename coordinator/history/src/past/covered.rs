@@ -8,7 +8,7 @@ use super::{Past, PastError};
 use crate::kind::Kind;
 use crate::resolution::Resolution;
 
-/// Agents tell of links as long as they run, and of flows where there are any.
+/// Agents report links as long as they run, and flows where there are any.
 const COVERAGE_KINDS: [Kind; 2] = [Kind::Flows, Kind::Links];
 
 /// The parts of a stretch of time in which something was kept.
@@ -48,7 +48,7 @@ impl Past {
     }
 }
 
-/// Those that touch are one.
+/// Adjacent spans are merged.
 fn joined(sorted: &[[Moment; 2]]) -> Vec<[Moment; 2]> {
     let mut parts: Vec<[Moment; 2]> = Vec::new();
     for &[from, to] in sorted {

@@ -24,7 +24,7 @@ fn all_are_whole(disk: &Disk) {
     }
 }
 
-/// The seconds of which the window tells, each once and of one reading.
+/// The seconds that the window covers. Each second appears once and has one reading.
 fn seconds(disk: &Disk) -> BTreeSet<u64> {
     let window = look(disk, 0, 100_000, Resolution::Second);
     assert_eq!(window.warnings, [""; 0]);
@@ -127,7 +127,7 @@ fn failed_merge_cleanup_is_repeated() {
     }
 }
 
-/// Files that were written are there, and some of those that they replace are there again.
+/// Written files are there, and some of the files that they replace have come back.
 #[test]
 fn power_loss_keeps_each_row_once() {
     for at in 0..changes() {

@@ -149,14 +149,14 @@ impl Disk {
 
 impl Shelf for Disk {
     fn put(&self, name: &str, content: Bytes) -> Result<(), ShelfError> {
-        let (done, told) = self.begin_change();
+        let (done, report) = self.begin_change();
         if done {
             let before = self.folder.get(name)?;
             let same = before.is_none_or(|before| before == content);
             assert!(same, "{name} was written twice");
             self.folder.put(name, content)?;
         }
-        told.then_some(()).ok_or_else(|| refused("change", name))
+        report.then_some(()).ok_or_else(|| refused("change", name))
     }
 
     fn get(&self, name: &str) -> Result<Option<Bytes>, ShelfError> {
@@ -171,11 +171,11 @@ impl Shelf for Disk {
     }
 
     fn remove(&self, name: &str) -> Result<(), ShelfError> {
-        let (done, told) = self.begin_change();
+        let (done, report) = self.begin_change();
         if done {
             self.folder.remove(name)?;
         }
-        told.then_some(()).ok_or_else(|| refused("change", name))
+        report.then_some(()).ok_or_else(|| refused("change", name))
     }
 }
 
@@ -245,7 +245,7 @@ fn of_flow(port: u16, sent: u64, rate: Option<u64>) -> Entry {
     )
 }
 
-/// Tells of one link and one flow every second. Failures are part of some tests.
+/// Records one link and one flow every second. Some tests expect failures.
 pub(super) fn live(chronicle: &mut Chronicle, seconds: std::ops::Range<u64>) -> usize {
     let mut failures = 0;
     for at in seconds {

@@ -185,7 +185,7 @@ fn traffic_and_links_match_fabric() {
     assert_eq!(rates, [(true, 60)], "the mean of 10 to 109, rounded");
 }
 
-/// They know of more than the flows that they tell of.
+/// The agents see more flows than they report.
 #[test]
 fn peer_counters_outrank_flows() {
     let disk = Disk::default();
@@ -218,12 +218,12 @@ fn peer_counters_outrank_flows() {
 fn rank_reports_fill_unseen_traffic() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
-    let told =
+    let describe =
         |from, to, bytes: u64| Entry::collectives(from, to, Rate::from_bits_per_s(bytes * 8));
     for at in 0..10 {
         chronicle.advance(second(at)).unwrap();
         let there = flowing(at * 1000, Some(8000));
-        let [seen, unseen] = [told("h0", "h1", 900), told("h1", "h0", 500)];
+        let [seen, unseen] = [describe("h0", "h1", 900), describe("h1", "h0", 500)];
         for entry in [there, seen, unseen] {
             chronicle.observe(second(at), &entry);
         }

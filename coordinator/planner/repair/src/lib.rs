@@ -24,7 +24,8 @@ mod tests {
 mod together;
 
 pub use mend::{
-    CollisionRepair, Promise, Suited, Unsuited, foretold, promised, repair, spread, spreads, suited,
+    CollisionRepair, Promise, Suited, Unsuited, predicted, promised, repair, spread, spreads,
+    suited,
 };
 pub use policy::Policy;
 pub use together::Together;

@@ -57,7 +57,7 @@ impl Stop {
 
 struct Filling<'a> {
     demands: &'a [Demand<'a>],
-    /// By hop: what those that stopped have left over, and how many are still rising.
+    /// By hop: what the stopped flows have left over, and how many flows still rise.
     hops: Vec<(u64, u64)>,
     shares: Vec<Option<Share>>,
 }

@@ -15,7 +15,7 @@ impl Together {
         (0..).zip(&mut self.0).for_each(|(own, it)| *it = own);
     }
 
-    /// The least of those that this one belongs to.
+    /// The least member of the set that this one belongs to.
     pub fn first(&mut self, of: usize) -> usize {
         let (before, mut at) = (&mut self.0, of);
         while before[at] as usize != at {

@@ -11,14 +11,14 @@ use std::ops::Range;
 
 use super::JournalError;
 
-/// What the file begins with; all versions have the first part.
+/// The header of the file; all versions have the first part.
 pub(super) const MAGIC: &[u8] = b"reweave log 8  \n";
 const HEADER_PREFIX: &[u8] = b"reweave log ";
 
 const HEADER_BYTES: usize = 12;
-/// What disks write as a whole.
+/// Disks write sectors as a whole.
 const SECTOR_BYTES: usize = 512;
-/// Batches begin and end at multiples of this, and so no sector holds less of one.
+/// Batches are aligned to this, so no sector holds less of one.
 const ALIGNMENT_BYTES: usize = 8;
 
 pub(super) struct Scan {
@@ -29,17 +29,17 @@ pub(super) struct Scan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     Whole,
-    /// The last write was cut short: what begins at `at` was never completed.
+    /// The last write was cut short: the batch at `at` is incomplete.
     Torn {
         at: usize,
     },
-    /// What begins at `at` is not what was written there.
+    /// The batch at `at` differs from what was written.
     Damaged {
         at: usize,
     },
 }
 
-/// The batch begins at this place of its file.
+/// Appends the batch for this offset of its file.
 pub(super) fn append(bytes: &mut Vec<u8>, place: u64, mut payload: Vec<u8>) {
     fill_up(&mut payload);
     whiten(&mut payload);
@@ -59,20 +59,20 @@ fn checksum(place: u64, bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Up to the end of a word; the last byte tells by how many.
+/// Pads the payload to a whole word; the last byte is the number of added bytes.
 fn fill_up(payload: &mut Vec<u8>) {
     let missing = ALIGNMENT_BYTES - (HEADER_BYTES + payload.len()) % ALIGNMENT_BYTES;
     payload.resize(payload.len() + missing, missing as u8);
 }
 
-/// None when it was not filled up.
+/// The payload without its padding. None if there is none.
 fn without_filling(mut payload: Vec<u8>) -> Option<Vec<u8>> {
     let filled = usize::from(*payload.last()?);
     payload.truncate(payload.len().checked_sub(filled)?);
     Some(payload)
 }
 
-/// Done twice, it is undone.
+/// Applied twice, it restores the payload.
 fn whiten(payload: &mut [u8]) {
     for (chunk, count) in payload.chunks_mut(8).zip(1_u64..) {
         let mask = count.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
@@ -108,8 +108,8 @@ pub(super) fn scan(content: &[u8]) -> Result<Scan, JournalError> {
     Ok(Scan { payloads, tail })
 }
 
-/// A whole file is put in place at once, so its first line was written or there is no file. A line that no version
-/// writes is damage, with any beginning.
+/// The error for a file without a valid header. A new file replaces the old one as a whole, so its header was written.
+/// A header that no version writes is damage.
 fn not_ours(content: &[u8]) -> JournalError {
     let family = content.get(..HEADER_PREFIX.len()) == Some(HEADER_PREFIX);
     let line = content.split(|&byte| byte == b'\n').next();
@@ -130,12 +130,12 @@ fn is_number(digits: &[u8]) -> bool {
 enum Next {
     Batch(Range<usize>),
     End,
-    /// It was never written whole.
+    /// An incomplete batch.
     Unfinished,
     Wrong,
 }
 
-/// What begins at `at`, if it was written for this place.
+/// The batch at `at`, if it was written for this offset.
 fn next(content: &[u8], at: usize, place: usize) -> Next {
     let place = place as u64;
     let rest = &content[at..];
@@ -161,7 +161,7 @@ fn next(content: &[u8], at: usize, place: usize) -> Next {
     }
 }
 
-/// None when that is not what was written.
+/// The length in a batch header. None if it is damaged.
 fn length_in(header: &[u8; HEADER_BYTES], place: u64) -> Option<usize> {
     let length = word(header, 0);
     (checksum(place, &header[..4]) == word(header, 4)).then_some(length as usize)
@@ -172,7 +172,7 @@ fn word(header: &[u8; HEADER_BYTES], at: usize) -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-/// A write that a loss of power cut short leaves sectors unwritten, which read as zeros.
+/// Whether a sector is unwritten: after a power loss, such sectors read as zeros.
 fn has_unwritten(content: &[u8], range: Range<usize>) -> bool {
     let mut at = range.start;
     while at < range.end {
@@ -185,8 +185,8 @@ fn has_unwritten(content: &[u8], range: Range<usize>) -> bool {
     false
 }
 
-/// Batches are written one after the other, so what lies before a whole one was whole itself. A whole one that was
-/// written for the unfinished place, and lies behind it, was misdirected.
+/// Whether a complete batch follows. Batches are written in order, so everything before a complete one was complete. A
+/// complete batch that was written for the offset of the incomplete one was misdirected.
 fn holds_batch_behind(content: &[u8], unfinished: usize) -> bool {
     let ends = content.len().saturating_sub(HEADER_BYTES);
     (unfinished + 1..ends).any(|at| {
@@ -195,7 +195,7 @@ fn holds_batch_behind(content: &[u8], unfinished: usize) -> bool {
     })
 }
 
-/// Of those with no payload there is none.
+/// Whether a batch for this offset is here. There are no batches without a payload.
 fn is_batch(content: &[u8], at: usize, place: usize) -> bool {
     let header = content[at..].first_chunk::<HEADER_BYTES>();
     let length = header.and_then(|header| length_in(header, place as u64));

@@ -1,7 +1,7 @@
-//! A replica's durable records, in a file that only grows, or is replaced as a whole.
+//! A replica's durable records, in a file that is appended to or replaced as a whole.
 //!
-//! Pure: bytes in and out. After a crash, all records of one [`Batch`] are there or none. A durable batch is intact,
-//! or the file is known to be damaged.
+//! Pure: bytes in and out. After a crash, all records of a [`Batch`] are there or none. A durable batch is intact, or
+//! the file is reported as damaged.
 
 mod frame;
 
@@ -14,15 +14,15 @@ pub use frame::Tail;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
-    /// Whose file this is.
+    /// Identifies the owner of the file.
     Head {
         member: MemberId,
-        /// What else the shell wants to know of it.
+        /// Data of the caller.
         head: Vec<u8>,
     },
-    /// Takes the place of all entries before, and of those that do not follow it.
+    /// Replaces all earlier entries, and all that do not follow it.
     Snapshot(Snapshot),
-    /// Takes the place of all entries from its index on.
+    /// Replaces all entries from its index on.
     Entry(Entry),
     Vote(Vote),
 }
@@ -31,24 +31,24 @@ pub enum Record {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     pub records: Vec<Record>,
-    /// Takes the place of everything before.
+    /// Replaces everything before it.
     pub is_whole: bool,
 }
 
-/// The state that the records of a file result in.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     pub member: MemberId,
     pub head: Vec<u8>,
     pub snapshot: Snapshot,
-    /// Those after the snapshot.
+    /// The entries after the snapshot.
     pub entries: Vec<Entry>,
     pub vote: Vote,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JournalError {
-    /// Not a file of ours at all, or not what was written there.
+    /// The file is no log, or differs from what was written.
     #[error("checksum error at byte {at}")]
     Damaged { at: usize },
     #[error("it was written by another version (it begins with {begins:?})")]
@@ -70,7 +70,7 @@ pub enum JournalError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     pub saved: Saved,
-    /// Only the content up to here counts; what lies behind was never made durable.
+    /// Bytes after this offset were never made durable and do not count.
     pub whole_bytes: usize,
 }
 
@@ -90,14 +90,14 @@ impl Journal {
                 saved = Some(follow(saved, record)?);
             }
         }
-        // A file is put in place with its first batch in it.
+        // A file is created with its first batch.
         let saved = saved.ok_or(JournalError::Headless)?;
         Ok(Self { saved, whole_bytes })
     }
 }
 
 impl Batch {
-    /// As it is appended to a file that ends here, or as the file that takes the place of the old one: that begins at 0.
+    /// The bytes of this batch for a file that ends at `end`; 0 for a new file.
     pub fn encode(&self, end: u64) -> Result<Vec<u8>, JournalError> {
         let payload = postcard::to_stdvec(&self.records).map_err(JournalError::Unwritable)?;
         let mut bytes = Vec::with_capacity(payload.len() + 64);
@@ -110,7 +110,7 @@ impl Batch {
     }
 }
 
-/// The head comes first.
+/// Applies a record. The head comes first.
 fn follow(saved: Option<Saved>, record: Record) -> Result<Saved, JournalError> {
     if let Record::Head { member, head } = record {
         return Ok(Saved::begun(member, head));
@@ -162,13 +162,13 @@ impl Saved {
             return Err(gap);
         }
         let kept = entry.index - self.snapshot.index - 1;
-        // No more than are there.
+        // At most as many as there are.
         self.entries.truncate(usize::try_from(kept).unwrap_or(0));
         self.entries.push(entry);
         Ok(())
     }
 
-    /// All of it as one batch, to begin a file with.
+    /// Everything as one batch, for a new file.
     pub fn whole(&self) -> Batch {
         let head = Record::Head {
             member: self.member,

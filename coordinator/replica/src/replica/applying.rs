@@ -1,4 +1,4 @@
-//! Applies agreed entries, one after the other, and snapshots.
+//! Applies committed entries and snapshots.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use super::{Envelope, Replica};
 use crate::change::{Change, Members, steps_in};
 use crate::effect::{Applied, Effect, RequestId, StateOversized};
 use crate::exact::decode_exact;
-use crate::wire::{Content, Snapshot};
+use crate::wire::{EntryContent, Snapshot};
 
-/// Peers get a snapshot in one message, which may have 256 MiB with members, requests and all else around the state.
+/// The limit of a state. Peers get a snapshot in one message of at most 256 MiB, with members, requests and framing.
 pub const MAX_STATE_BYTES: usize = (256 << 20) - (1 << 20);
 
 /// The content of an entry.
@@ -23,11 +23,11 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// None in entries that hold something else, or what this version does not know.
+    /// None for entries with other content, or that this version does not know.
     pub fn of(entry: &crate::wire::Entry) -> Option<Self> {
         match &entry.content {
-            Content::Proposal(data) => decode_exact(data).ok(),
-            Content::Membership { .. } => None,
+            EntryContent::Proposal(data) => decode_exact(data).ok(),
+            EntryContent::Membership { .. } => None,
         }
     }
 }
@@ -55,7 +55,7 @@ impl Replica {
 
     fn apply_one(&mut self, entry: &Entry) {
         match entry.get_entry_type() {
-            // A new leader's first word.
+            // The first entry of a new leader is empty.
             EntryType::EntryNormal if entry.data.is_empty() => {}
             EntryType::EntryNormal => self.apply_proposal(entry),
             EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => self.apply_change(entry),
@@ -86,11 +86,11 @@ impl Replica {
             return;
         };
         let change = decode_exact::<Change>(&entry.context).ok();
-        // Leaving a joint configuration says nothing of its own.
+        // Leaving a joint configuration has no change of its own.
         if let Some(change) = &change {
             self.members.apply(change);
         }
-        // Raft refuses what it would not have proposed, on all replicas alike.
+        // Raft refuses an invalid change on all replicas alike.
         if let Ok(state) = self.node.apply_conf_change(&steps) {
             self.configure(state);
         }
@@ -112,16 +112,16 @@ impl Replica {
         self.effects.push_back(Effect::Restore { index, state });
         let members = self.members.clone();
         self.effects.push_back(Effect::Membership(members));
-        self.report_awaited();
+        self.report_pending_members();
     }
 
-    /// The file is to begin with a snapshot of this entry or a later one: builds that are to start from it do not read all
-    /// that it holds up to here.
+    /// Requires that the file begins with a snapshot of this entry or a later one, for builds that cannot read all
+    /// earlier entries.
     pub fn compact_to(&mut self, index: u64) {
         self.compact_to = self.compact_to.max(index);
     }
 
-    /// Whether one was asked for just now.
+    /// Whether a snapshot was requested just now.
     pub(super) fn wants_snapshot(&mut self) -> bool {
         let rests = self.compaction_retry.is_some_and(|at| self.ticks < at);
         if rests || self.compacting.is_some() || self.snapshot_due.is_some() {
@@ -150,9 +150,9 @@ impl Replica {
         true
     }
 
-    /// The snapshot that [`Effect::TakeSnapshot`] asked for. Another one is not wanted any longer. One that no peer could
-    /// get is refused: the log goes on from the snapshot before, and peers that have that one get the entries since. It is
-    /// asked for again.
+    /// Takes the snapshot that [`Effect::TakeSnapshot`] requested. A snapshot of any other index is ignored. An
+    /// oversized one is refused: the log continues from the previous snapshot, peers with that one get the entries
+    /// since, and it is requested again.
     pub fn handle_snapshot(&mut self, index: u64, state: Vec<u8>) -> Result<(), StateOversized> {
         let Some(due) = self.snapshot_due.take_if(|due| due.index == index) else {
             return Ok(());
@@ -181,25 +181,25 @@ impl Replica {
         Ok(())
     }
 
-    /// This goes on from the snapshot before until the file begins with the new one.
+    /// Until the file begins with the new snapshot, the previous one stays in use.
     fn compact(&mut self, snapshot: RaftSnapshot) {
         let whole = self.whole(&snapshot);
         self.compacting = Some(snapshot);
         self.effects.push_back(Effect::Compact(whole));
     }
 
-    /// What the last [`Effect::Compact`] asked for has taken the place of the file.
+    /// The file was replaced as the last [`Effect::Compact`] requested.
     pub fn handle_compacted(&mut self) {
         if let Some(snapshot) = self.compacting.take() {
             let kept = self.timing.kept_entries;
             let memory = self.node.raft.mut_store();
             memory.compact(snapshot, kept);
-            // Who asked meanwhile asks again, and gets this one if it is enough.
+            // Peers that need it ask again.
             memory.take_snapshot_wanted();
         }
     }
 
-    /// The file is as it was, with all that there is. It will be asked for again.
+    /// The file is unchanged. The compaction will be requested again.
     pub fn handle_not_compacted(&mut self) {
         if self.compacting.take().is_some() {
             self.retry_compaction();

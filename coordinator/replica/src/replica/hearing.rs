@@ -1,32 +1,33 @@
-//! Numbers that are heard before an applied entry adds them.
+//! Members whose messages are accepted before an applied entry adds them.
 //!
-//! A follower may have missed the entry that added the coordinator that leads now, or that asks for its vote. It has to hear
-//! both: no other coordinator sends it that entry, and there may be no quorum without it. Raft has each server accept entries
-//! of any leader and vote for any candidate, also where its own configuration does not have them (Ongaro, "Consensus:
-//! Bridging Theory and Practice", 2014, section 4.1). Raft assumes that all of them are servers of the cluster. Here a
-//! certificate does not prove that: it proves a name and a role. A removed coordinator keeps it until it is revoked, 26 hours
-//! later, and a coordinator that was never added may have one. One heartbeat of either would raise the term, and its entries
-//! would replace others.
+//! A follower may have missed the entry that added the present leader, or a candidate that requests its vote. It must
+//! accept messages of both: no other coordinator sends it that entry, and without it there may be no quorum. In Raft,
+//! each server accepts entries of any leader and votes for any candidate, even if they are not in its own
+//! configuration (Ongaro, "Consensus: Bridging Theory and Practice", 2014, section 4.1). That assumes that all senders
+//! are servers of the cluster. Here a certificate proves only a name and a role: a removed coordinator has one until
+//! it is revoked 26 hours later, and a coordinator that was never added may have one. One heartbeat of such a sender
+//! would raise the term, and its entries would replace others.
 //!
-//! So a number is heard when
+//! So messages of a number are accepted when
 //!
 //! 1. an applied entry adds it, or
-//! 2. an entry of this log adds it that is not applied yet: Raft uses the last configuration of a log, committed or not
-//!    (section 4.1), or
-//! 3. a member vouches for it, and an applied entry of this log adds that member. The number is in the list of members that
-//!    the other has applied. The list comes over a session with that member's certificate, valid and not revoked.
+//! 2. an entry of this log adds it that is not applied yet: Raft uses the last configuration of a log, committed or
+//!    not (section 4.1), or
+//! 3. a member reports it, and an applied entry of this log adds that member. The number is in the list of members
+//!    that the other has applied. The list comes over a session with that member's certificate, valid and not revoked.
 //!
-//! One member is enough. Its list comes from applied entries, which are committed, and so of the same log as the entries
-//! here: each number in it is a server of the cluster. Raft tolerates no server that lies; one that did could send entries
-//! itself. A majority would be missing where it matters. Where number 4 has replaced number 1, number 3 knows 1, 2 and
-//! itself, and only number 2 can vouch.
+//! One member is enough. Its list comes from applied entries, which are committed, and so from the same log as the
+//! entries here: each number in it is a server of the cluster. Raft tolerates no server that lies, and one that did
+//! could send entries itself. A majority could be impossible: if number 4 has replaced number 1, number 3 knows 1, 2
+//! and itself, and only number 2 can report number 4.
 //!
-//! A removed number stays unheard. Numbers are given once and in order, so a list counts only for numbers above all that are
-//! applied here. Of two lists the later one counts, so it stops to count for a number that was removed meanwhile. A number
-//! that is heard by a list alone ends no replica: only a voter can report that this log has lost its end ([`LostLog`]).
+//! A removed number stays refused. Numbers are assigned once and in order, so a list counts only for numbers above all
+//! that are applied here. Of two lists the later one counts, so a number that was removed meanwhile no longer counts.
+//! A number that is known by a list alone cannot stop a replica: only a voter can report that this log has lost its
+//! end ([`LostLog`]).
 //!
-//! A follower stays behind if all members that it knows were replaced while it was away. An operator removes it and adds it
-//! again.
+//! A follower cannot catch up if all members that it knows were replaced while it was away. An operator removes it and
+//! adds it again.
 //!
 //! [`LostLog`]: crate::LostLog
 
@@ -41,51 +42,53 @@ use crate::exact::decode_exact;
 use crate::wire::{FolderId, MemberId};
 
 impl Replica {
-    /// Whether messages for this number are heard, though no applied entry may add it.
+    /// Whether messages of this number are accepted, although no applied entry may add it.
     pub fn expects(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
-        let is_vouched = id > self.members.last && self.vouched.hears(id, name, folder);
-        is_vouched || self.with_unapplied().hears(id, name, folder)
+        let is_reported = id > self.members.last && self.reported_members.hears(id, name, folder);
+        is_reported || self.with_unapplied().hears(id, name, folder)
     }
 
-    /// The members that another one has applied. It has to have proven that it is this one.
-    pub fn handle_vouched(&mut self, by: MemberId, members: Members) {
+    /// Takes the members that another member has applied. The sender must have proven its identity.
+    pub fn handle_reported_members(&mut self, by: MemberId, members: Members) {
         let is_member = self.members.of.contains_key(&by);
         let is_ahead = members.last > self.members.last;
-        if is_member && is_ahead && members.is_later_than(&self.vouched) {
-            self.vouched = members;
-            self.report_awaited();
+        if is_member && is_ahead && members.is_later_than(&self.reported_members) {
+            self.reported_members = members;
+            self.report_pending_members();
         }
     }
 
-    /// Entries that are replaced may have added some, too.
+    /// Looks for members in new entries. Entries that were replaced may have added members, too.
     pub(super) fn look_for_members(&mut self, appended: &[RaftEntry]) {
-        if !self.awaited.is_empty() || appended.iter().any(is_of_members) {
-            self.report_awaited();
+        if !self.pending_members.is_empty() || appended.iter().any(is_of_members) {
+            self.report_pending_members();
         }
     }
 
-    pub(super) fn report_awaited(&mut self) {
-        if self.vouched.last <= self.members.last {
-            self.vouched = Members::default();
+    pub(super) fn report_pending_members(&mut self) {
+        if self.reported_members.last <= self.members.last {
+            self.reported_members = Members::default();
         }
-        let awaited = self.members_to_come();
-        if awaited != self.awaited {
-            self.awaited.clone_from(&awaited);
-            self.effects.push_back(Effect::Awaited(awaited));
+        let pending_members = self.members_to_come();
+        if pending_members != self.pending_members {
+            self.pending_members.clone_from(&pending_members);
+            self.effects
+                .push_back(Effect::PendingMembers(pending_members));
         }
     }
 
-    /// An entry of this log may yet be replaced by one that gives its number to another: what is agreed on goes before it.
+    /// The members that may be added soon. An uncommitted entry may still be replaced by one that gives its number to
+    /// another member, so committed lists win.
     fn members_to_come(&self) -> BTreeMap<MemberId, Member> {
         let mut to_come = self.with_unapplied().of;
-        let vouched = self.vouched.of.iter();
-        let vouched = vouched.filter(|(id, _)| **id > self.members.last);
-        to_come.extend(vouched.map(|(&id, member)| (id, member.clone())));
+        let reported_members = self.reported_members.of.iter();
+        let reported_members = reported_members.filter(|(id, _)| **id > self.members.last);
+        to_come.extend(reported_members.map(|(&id, member)| (id, member.clone())));
         to_come.retain(|id, _| !self.members.of.contains_key(id));
         to_come
     }
 
-    /// Once all entries of this log are applied.
+    /// The members after all entries of this log.
     fn with_unapplied(&self) -> Members {
         let mut members = self.members.clone();
         let changes = self.unapplied().filter(|it| is_of_members(it));

@@ -1,4 +1,4 @@
-//! The leader's part: proposals, reads, changes of membership.
+//! The leader's part: proposals, reads, membership changes.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use crate::change::{Change, ChangeRefused};
 use crate::effect::{Effect, NotLeading, ProposalRefused, ReadId, RequestId};
 use crate::wire::MemberId;
 
-/// Peers get an entry in one message, which may have 64 MiB with all that is around the payload.
+/// The limit of a proposal. Peers get an entry in one message of at most 64 MiB.
 pub const MAX_PROPOSAL_BYTES: usize = (64 << 20) - (64 << 10);
 
 impl Replica {
-    /// Wants this to be agreed on. It may come to nothing when the leader changes; proposed again
-    /// under the same name, there or elsewhere, it is applied once. What no peer could ever get is refused.
+    /// Proposes an entry. It may be lost when the leader changes; proposed again under the same id, there or
+    /// elsewhere, it is applied once. An oversized proposal is refused.
     pub fn propose(&mut self, request: RequestId, payload: Vec<u8>) -> Result<(), ProposalRefused> {
         if !self.leads() {
             return Err(NotLeading.into());
@@ -30,7 +30,7 @@ impl Replica {
         Ok(())
     }
 
-    /// A read after this is ready sees all that was agreed on before now.
+    /// Requests a read. Once it is ready, it sees everything that was committed before this call.
     pub fn read(&mut self, read: ReadId) -> Result<(), NotLeading> {
         if !self.leads() {
             return Err(NotLeading);
@@ -39,7 +39,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Wants the membership changed; [`Effect::Membership`] tells when it is.
+    /// Proposes a membership change; [`Effect::Membership`] reports its result.
     pub fn change(&mut self, change: &Change) -> Result<(), ChangeRefused> {
         if !self.leads() {
             return Err(ChangeRefused::NotLeading);
@@ -59,7 +59,7 @@ impl Replica {
         proposed.map_err(|_| ChangeRefused::Busy)
     }
 
-    /// Whichever coordinator leads goes last, and a quorum of those that remain must be there.
+    /// Checks that a quorum of the remaining members is connected. The leader is never removed.
     fn would_go_on(&mut self, change: &Change) -> Result<(), ChangeRefused> {
         let own = self.id();
         let voters = self.members.voters_after(change);
@@ -67,15 +67,15 @@ impl Replica {
             self.hand_over(&voters);
             return Err(ChangeRefused::HandingOver(own));
         }
-        // A new member takes nothing away; it is good for something just when one is dead.
+        // A new member removes no vote, and is needed just when another one is dead.
         if voters.len() < self.members.configuration.voters.len() {
             self.expect_quorum(voters.len(), &voters)?;
         }
         self.would_leave_joint(change, &voters)
     }
 
-    /// A replaced member ends with the entry that replaces it. The next entry, which leaves the joint configuration, needs a
-    /// quorum of the voters before as well (Raft, section 6), and so a quorum of them without that member.
+    /// A replaced member stops with the entry that replaces it. The next entry, which leaves the joint configuration,
+    /// also needs a quorum of the old voters (Raft, section 6), and so a quorum without that member.
     fn would_leave_joint(
         &self,
         change: &Change,
@@ -89,7 +89,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Of this number of voters, most are among these and were heard.
+    /// Checks that a quorum of `voters` is among these and connected.
     fn expect_quorum(&self, voters: usize, of: &BTreeSet<MemberId>) -> Result<(), ChangeRefused> {
         let (needed, heard) = (voters / 2 + 1, self.heard_of(of).count());
         if heard < needed {
@@ -102,7 +102,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Those that were heard within an election timeout.
+    /// The voters that were heard within an election timeout.
     fn heard_of(&self, voters: &BTreeSet<MemberId>) -> impl Iterator<Item = MemberId> {
         let (own, most) = (self.id(), self.timing.election_ticks);
         let lately = move |id: &MemberId| {
@@ -113,7 +113,7 @@ impl Replica {
         voters.filter(move |id| *id == own || lately(id))
     }
 
-    /// Transfers leadership to another replica, if one can lead that is not among these.
+    /// Transfers leadership to another replica that can lead and is not in `unfit`.
     pub fn resign(&mut self, unfit: &BTreeSet<MemberId>) {
         if self.leads() {
             let voters = self.members.configuration.voters.iter().copied();
@@ -123,13 +123,13 @@ impl Replica {
         }
     }
 
-    /// What it has to write down finds no room: others elect one that goes on, and it hears nothing of whom. It says so
-    /// at once, also during a write.
+    /// Stops leading because the disk is full: the others elect a new leader, and this replica ignores their messages.
+    /// It reports that at once, even during a write.
     pub fn stop_leading(&mut self) {
         let term = self.node.raft.term;
         self.node.raft.become_follower(term, raft::INVALID_ID);
         self.draw_timeout();
-        self.tell_standing();
+        self.report_standing();
     }
 
     fn hand_over(&mut self, voters: &BTreeSet<MemberId>) {
@@ -140,7 +140,7 @@ impl Replica {
         }
     }
 
-    /// In the order they came in, for as long as Raft has room.
+    /// Proposes waiting entries in order, as many as Raft accepts.
     pub(super) fn propose_waiting(&mut self) {
         if !self.leads() || !self.is_leader() {
             return;
@@ -179,7 +179,7 @@ impl Replica {
             .extend(ready.into_iter().map(Effect::ReadReady));
     }
 
-    /// The proposals may still be agreed on; no caller here gets an answer.
+    /// Stops leading. The proposals may still be committed; no caller here gets a reply.
     pub(super) fn step_down(&mut self) {
         self.proposals.clear();
         self.snapshots_out.clear();
@@ -187,7 +187,7 @@ impl Replica {
         self.effects.extend(lost.into_iter().map(Effect::ReadLost));
     }
 
-    /// Raft waits for ever for word of a snapshot that was lost on its way.
+    /// Aborts lost snapshots, for which Raft would wait forever.
     pub(super) fn give_up_on_snapshots(&mut self) {
         let patience = self.timing.snapshot_ticks;
         let progress = self.node.raft.prs();
@@ -211,7 +211,7 @@ impl Replica {
     pub(super) fn promote_who_caught_up(&mut self) {
         let raft = &self.node.raft;
         let lag = self.timing.promotion_lag;
-        // A young log is short; a replica that holds nothing of it has not answered yet.
+        // A new log is short: a replica that holds nothing of it has not answered yet.
         let needed = raft.raft_log.last_index().saturating_sub(lag).max(1);
         let caught_up = |id: &MemberId| {
             let peer = raft.prs().get(id.0);
@@ -219,7 +219,7 @@ impl Replica {
         };
         let learners = &self.members.configuration.learners;
         if let Some(id) = learners.iter().copied().find(caught_up) {
-            // When something else is under way, the next tick will do.
+            // If another change is running, the next tick retries.
             let _ = self.change(&Change::Promote { id });
         }
     }

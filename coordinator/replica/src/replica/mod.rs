@@ -26,15 +26,15 @@ pub use leading::MAX_PROPOSAL_BYTES;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Founding {
     pub members: BTreeMap<MemberId, Member>,
-    /// What snapshots hold, of a state that nothing was applied to.
+    /// The state before any entry, as in a snapshot.
     pub state: Vec<u8>,
 }
 
-/// The content of a snapshot besides the state that the shell makes of the entries.
+/// The content of a snapshot, around the caller's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Envelope {
     members: Members,
-    /// Of each client, the highest number that was applied.
+    /// The highest applied number of each client.
     requests: BTreeMap<u64, u64>,
     state: Vec<u8>,
 }
@@ -44,47 +44,47 @@ pub struct Replica {
     timing: Timing,
     head: Vec<u8>,
     members: Members,
-    /// The latest list of members that a member has applied, where it is later than the one above.
-    vouched: Members,
-    /// Members to come, as they were reported last.
-    awaited: BTreeMap<MemberId, Member>,
+    /// The latest list of members that a member has applied, if it is later than `members`.
+    reported_members: Members,
+    /// Members that may be added soon, as last reported.
+    pending_members: BTreeMap<MemberId, Member>,
     requests: BTreeMap<u64, u64>,
     effects: VecDeque<Effect>,
-    /// What is being made durable; until then nothing new comes out.
+    /// The batch that is being made durable. Until then there are no new effects.
     writing: Option<Writing>,
-    /// The last leader that was reported.
-    told: Standing,
+    /// The last reported leader.
+    reported: Standing,
     /// The last leader.
     led: MemberId,
     reads: Reads,
     ticks: usize,
-    /// At which tick each peer was heard last.
+    /// The tick at which each peer was last heard.
     heard: BTreeMap<MemberId, usize>,
-    /// Proposals that Raft had no room for.
+    /// Proposals that Raft has not accepted yet.
     proposals: VecDeque<(RequestId, Vec<u8>)>,
-    /// Peers that were sent a snapshot, and for how long there was no word of it.
+    /// Peers that were sent a snapshot, and the ticks without an answer.
     snapshots_out: BTreeMap<u64, usize>,
     snapshot_due: Option<SnapshotDue>,
-    /// A file that begins with this is being written.
+    /// The snapshot of the file that is being written.
     compacting: Option<RaftSnapshot>,
-    /// One could not be written, and is not asked for again before this tick.
+    /// A failed compaction is not requested again before this tick.
     compaction_retry: Option<usize>,
-    /// A snapshot should hold this entry, however few have come since the last one.
+    /// The next snapshot must hold this entry, however few have come since the last one.
     compact_to: u64,
-    /// Since the last snapshot.
+    /// Bytes applied since the last snapshot.
     bytes_applied: usize,
     applied: u64,
     applied_term: u64,
 }
 
-/// What Raft wants to have written, and what may be sent and restored afterwards.
+/// What Raft wants to make durable, and what may be sent and restored afterwards.
 struct Writing {
     number: u64,
     messages: Vec<raft::eraftpb::Message>,
     restored: Option<u64>,
 }
 
-/// The replica's status, for people.
+/// The replica's status, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     pub id: MemberId,
@@ -95,12 +95,12 @@ pub struct Status {
     pub committed: u64,
     pub last: u64,
     pub members: Members,
-    /// To where each peer has the log, as far as the leader knows.
+    /// How far each peer has the log, as far as the leader knows.
     pub matched: BTreeMap<MemberId, u64>,
 }
 
 impl Saved {
-    /// What a replica of a new cluster begins with; to be made durable before it starts.
+    /// The first batch of a founder's log, to be made durable before the replica starts.
     pub fn founding(id: MemberId, head: Vec<u8>, founding: Founding) -> Self {
         let members = Members::founded(founding.members);
         let configuration = members.configuration.clone();
@@ -127,7 +127,7 @@ impl Saved {
         }
     }
 
-    /// What a member that joins a cluster begins with: its number, and the members that it was given.
+    /// The first batch of a member that joins: its number, and the members that it was given.
     pub fn joining(id: MemberId, head: Vec<u8>, members: Members) -> Self {
         let envelope = Envelope {
             members: Members {
@@ -166,7 +166,7 @@ impl Envelope {
         decode_exact(data).ok()
     }
 
-    /// Refuses an unreadable snapshot: a replica that began empty instead would lead with an empty state.
+    /// Refuses an unreadable snapshot: otherwise the replica would start with an empty state.
     fn of(snapshot: &Snapshot) -> Result<Self, StartError> {
         let index = snapshot.index;
         Self::decode(&snapshot.data).ok_or(StartError::UnknownSnapshot { index })
@@ -174,7 +174,7 @@ impl Envelope {
 }
 
 impl Replica {
-    /// Goes on from what was saved. The state to apply entries to is the one in its snapshot.
+    /// Continues from the saved log. Entries are applied to the state in its snapshot.
     pub fn new(saved: &Saved, timing: Timing) -> Result<Self, StartError> {
         let config = timing.raft(saved.member.0, saved.snapshot.index);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
@@ -185,12 +185,12 @@ impl Replica {
             timing,
             head: saved.head.clone(),
             members: envelope.members,
-            vouched: Members::default(),
-            awaited: BTreeMap::new(),
+            reported_members: Members::default(),
+            pending_members: BTreeMap::new(),
             requests: envelope.requests,
             effects: VecDeque::new(),
             writing: None,
-            told: Standing::Follows { leader: None },
+            reported: Standing::Follows { leader: None },
             led: MemberId::default(),
             reads: Reads::default(),
             ticks: 0,
@@ -206,17 +206,17 @@ impl Replica {
             applied_term: saved.snapshot.term,
         };
         replica.draw_timeout();
-        replica.report_awaited();
+        replica.report_pending_members();
         replica.campaign_if_alone();
         Ok(replica)
     }
 
-    /// A single replica needs no other vote, and does not wait.
+    /// Campaigns at once if no other vote is needed.
     fn campaign_if_alone(&mut self) {
         let configuration = &self.members.configuration;
         let alone = configuration.voters == [self.id()] && configuration.voters_outgoing.is_empty();
         if alone {
-            // Raft refuses when there are changes of membership to apply first; ticks will do.
+            // Raft refuses while membership changes wait to be applied; ticks will campaign then.
             let _ = self.node.campaign();
             self.draw_timeout();
         }
@@ -231,10 +231,10 @@ impl Replica {
     }
 
     pub fn standing(&self) -> Standing {
-        self.told
+        self.reported
     }
 
-    /// Whether something is being made durable.
+    /// Whether a batch is being made durable.
     pub fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
@@ -245,7 +245,7 @@ impl Replica {
         let matched = raft.prs().iter().filter(|_| is_leader);
         Status {
             id: self.id(),
-            standing: self.told,
+            standing: self.reported,
             leader: self.leader(),
             term: raft.term,
             applied: self.applied,
@@ -258,12 +258,12 @@ impl Replica {
         }
     }
 
-    /// The latest that this replica knows of.
+    /// The latest known term.
     pub fn term(&self) -> u64 {
         self.node.raft.term
     }
 
-    /// The term that this replica was elected in, if it still leads as far as it knows.
+    /// The term in which this replica was elected, if it still leads as far as it knows.
     pub fn elected(&self) -> Option<u64> {
         self.is_leader().then_some(self.node.raft.term)
     }
@@ -274,7 +274,7 @@ impl Replica {
         (log.last_index(), log.last_term())
     }
 
-    /// The entries after this index, as far as they are at hand.
+    /// The entries after this index that are in memory.
     pub fn log(&self, after: u64) -> Vec<Entry> {
         let stable = self.node.raft.store().after(after);
         let unstable = self.node.raft.raft_log.unstable_entries();
@@ -288,7 +288,7 @@ impl Replica {
         self.node.tick();
         self.ticks += 1;
         self.reads.tick(self.timing.election_ticks);
-        // Nothing can be agreed on, and so it does not report that it leads, while a quorum waits for it.
+        // A leader without a quorum does not report that it leads.
         if self.is_leader() {
             self.give_up_on_snapshots();
             self.promote_who_caught_up();
@@ -305,14 +305,14 @@ impl Replica {
             return self.lost_log(&message);
         }
         self.heard.insert(message.from, self.ticks);
-        // What Raft does not want to hear may as well have been lost.
+        // A message that Raft refuses counts as lost.
         let _ = self.node.step(message.into_raft());
         self.draw_timeout();
         Ok(())
     }
 
-    /// A leader reports no commits that it has not seen held. Of one that does not vote here nothing of the kind is
-    /// accepted, nor handed on: Raft would end over it.
+    /// Checks a heartbeat's commit index against this log: a leader only sends what it knows to be here. Such a
+    /// heartbeat of a non-voter is dropped, because Raft would panic.
     fn lost_log(&self, heartbeat: &Message) -> Result<(), LostLog> {
         if !self.members().votes_ever(heartbeat.from) {
             return Ok(());
@@ -324,12 +324,12 @@ impl Replica {
         })
     }
 
-    /// There is no way to this peer now.
+    /// There is no connection to this peer.
     pub fn handle_unreachable(&mut self, peer: MemberId) {
         self.node.report_unreachable(peer.0);
     }
 
-    /// What the last [`Effect::Persist`] asked for survives a loss of power now.
+    /// The batch of the last [`Effect::Persist`] survives a power loss now.
     pub fn handle_durable(&mut self) {
         if let Some(writing) = self.writing.take() {
             self.settle(writing);
@@ -347,19 +347,19 @@ impl Replica {
         }
     }
 
-    /// Takes one step; whether there was anything to do.
+    /// Takes one step. Returns whether there was anything to do.
     fn advance(&mut self) -> bool {
         self.propose_waiting();
         self.ask_reads();
-        // What others agreed on since would else be taken for what was proposed here.
+        // Otherwise entries that others committed since could be taken for proposals of this replica.
         if self.has_lost_the_lead() {
-            return self.tell_standing();
+            return self.report_standing();
         }
         if self.node.has_ready() {
             self.take_ready();
             return true;
         }
-        self.tell_standing() || self.wants_snapshot()
+        self.report_standing() || self.wants_snapshot()
     }
 
     fn take_ready(&mut self) {
@@ -393,7 +393,7 @@ impl Replica {
         self.draw_timeout();
     }
 
-    /// Notes what Raft wants to be kept; the records to write down for it.
+    /// Takes what Raft wants to keep. Returns the records to write.
     fn remember(&mut self, ready: &Ready) -> Batch {
         let memory = self.node.raft.mut_store();
         if let Some(vote) = ready.hs() {
@@ -401,7 +401,7 @@ impl Replica {
         }
         if !ready.snapshot().is_empty() {
             memory.restore(ready.snapshot().clone());
-            // Each holds what comes before this one.
+            // Both are older than this snapshot.
             (self.snapshot_due, self.compacting) = (None, None);
             self.compaction_retry = None;
         }
@@ -420,7 +420,7 @@ impl Replica {
         self.whole(self.node.raft.store().snapshot())
     }
 
-    /// All that is in memory, as a new file that begins with this snapshot.
+    /// Everything in memory, as a new file that begins with this snapshot.
     fn whole(&self, snapshot: &RaftSnapshot) -> Batch {
         let memory = self.node.raft.store();
         let snapshot = Snapshot::of(snapshot);
@@ -452,7 +452,7 @@ impl Replica {
         }
     }
 
-    fn tell_standing(&mut self) -> bool {
+    fn report_standing(&mut self) -> bool {
         let raft = &self.node.raft;
         let term = raft.term;
         let now = if self.is_leader() && self.applied_term == term {
@@ -461,12 +461,12 @@ impl Replica {
             let leader = self.leader().filter(|_| !self.is_leader());
             Standing::Follows { leader }
         };
-        let is_news = now != self.told;
+        let is_news = now != self.reported;
         if is_news {
             if self.leads() {
                 self.step_down();
             }
-            self.told = now;
+            self.reported = now;
             self.effects.push_back(Effect::Stands(now));
         }
         is_news
@@ -478,15 +478,15 @@ impl Replica {
 
     /// And this was not reported yet.
     fn has_lost_the_lead(&self) -> bool {
-        match self.told {
+        match self.reported {
             Standing::Leads { term } => self.elected() != Some(term),
             Standing::Follows { .. } => false,
         }
     }
 
-    /// As far as was reported.
+    /// Whether it leads, as last reported.
     fn leads(&self) -> bool {
-        matches!(self.told, Standing::Leads { .. })
+        matches!(self.reported, Standing::Leads { .. })
     }
 
     fn leader(&self) -> Option<MemberId> {
@@ -494,7 +494,7 @@ impl Replica {
         (leader != raft::INVALID_ID).then_some(MemberId(leader))
     }
 
-    /// Raft draws from the machine's randomness, and what it drew is replaced.
+    /// Replaces Raft's random election timeout by a reproducible one.
     fn draw_timeout(&mut self) {
         if let Some(leader) = self.leader() {
             self.led = leader;
@@ -510,11 +510,11 @@ impl Replica {
         self.node.raft.mut_store().configure(state);
         let members = self.members.clone();
         self.effects.push_back(Effect::Membership(members));
-        self.report_awaited();
+        self.report_pending_members();
     }
 }
 
-/// A snapshot whose content cannot be read would leave nothing to go on with.
+/// Whether a snapshot can be read; an unreadable one would leave no state.
 fn is_readable(message: &Message) -> bool {
     let snapshot = message.snapshot.as_ref();
     (message.kind == Kind::Snapshot) == snapshot.is_some()

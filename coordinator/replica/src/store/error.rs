@@ -48,7 +48,7 @@ pub enum LogError {
          on this folder, the file is damaged", path.display()
     )]
     OfAnotherVersion { path: PathBuf, source: JournalError },
-    /// The log itself is as it was.
+    /// The log itself is unchanged.
     #[error("no free space to write {}", path.display())]
     NoRoom { path: PathBuf, source: io::Error },
     #[error("an entry for {} cannot be written", path.display())]
@@ -56,7 +56,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Whether the file is at fault, and no disk.
+    /// Whether the file is at fault, and not the disk.
     pub fn is_bad_input(&self) -> bool {
         matches!(
             self,
@@ -74,7 +74,7 @@ pub(super) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) 
     move |source| LogError::File { what, path, source }
 }
 
-/// Writing the file that is to take this one's place.
+/// An error while the new file is written.
 pub(super) fn replace_error(path: &Path) -> impl FnOnce(io::Error) -> LogError {
     let path = path.to_owned();
     move |source| {
@@ -86,7 +86,7 @@ pub(super) fn replace_error(path: &Path) -> impl FnOnce(io::Error) -> LogError {
     }
 }
 
-/// Whether it only wants room: `ENOSPC` or `EDQUOT`.
+/// Whether the disk is full: `ENOSPC` or `EDQUOT`.
 pub(super) fn is_lack(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,12 +1,12 @@
-//! The log on disk: one file, appended to, or replaced as a whole.
+//! The log on disk: one file that is appended to or replaced as a whole.
 //!
-//! What a crash truncated at its end was never acknowledged, and is cut off. Any other difference from what was
-//! written, or fewer records than were acknowledged, means a damaged file, and nothing is started on it. After the
-//! first error nothing more is written, since it is unknown what reached the disk. One case is harmless: the part of
-//! an append that a full disk took is cut off again.
+//! An incomplete write at its end was never acknowledged, and is cut off. Any other difference from what was written,
+//! or fewer records than were acknowledged, means a damaged file, and the coordinator does not start. After the first
+//! error nothing more is written, because it is unknown what reached the disk. One case is harmless: the part of an
+//! append that fitted on a full disk is cut off again.
 //!
-//! The [`LogDisk`] writes a compacted file beside the old one: that may take a second, and heartbeats go on meanwhile.
-//! Appends until then go to the old file, and to the end of the new one before it replaces the old one.
+//! The [`LogDisk`] writes a compacted file beside the log: that may take a second, and heartbeats go on meanwhile.
+//! Appends go to the old file until then, and to the end of the new one before it replaces the old one.
 
 mod error;
 mod reached;
@@ -29,7 +29,7 @@ pub struct Store<D: LogDisk> {
     disk: D,
     path: PathBuf,
     file: LogFile<D>,
-    /// Of the file.
+    /// The end of the file.
     end: u64,
     reserve: DiskReserve,
     reached: Reached<LogFile<D>>,
@@ -37,19 +37,19 @@ pub struct Store<D: LogDisk> {
     warning: Option<LogError>,
 }
 
-/// A compacted file on its way.
+/// A compaction in progress.
 #[derive(Debug)]
 struct Underway<C> {
     compaction: C,
-    /// What was appended to the old file since. In the new one it belongs to other places.
+    /// Batches appended to the old file since. In the new file their offsets differ.
     tail: Vec<Batch>,
 }
 
-/// A compacted file, whole on disk beside the log.
+/// A compacted file, durable beside the log.
 #[derive(Debug)]
 pub struct Written<F> {
     pub file: F,
-    /// In bytes.
+    /// The length in bytes.
     pub length: usize,
 }
 
@@ -58,12 +58,12 @@ pub struct Written<F> {
 pub struct Opened<D: LogDisk> {
     pub store: Store<D>,
     pub saved: Saved,
-    /// Bytes of a write that was never completed, and are gone now.
+    /// The bytes of an incomplete write that were cut off.
     pub torn_bytes: u64,
 }
 
 impl<D: LogDisk> Store<D> {
-    /// Opens the log; without one, begins one with this.
+    /// Opens the log, or creates it with this batch.
     pub fn open(disk: D, path: &Path, beginning: Option<Saved>) -> Result<Opened<D>, LogError> {
         match (disk.files().read(path), beginning) {
             (Ok(content), _) => {
@@ -78,8 +78,8 @@ impl<D: LogDisk> Store<D> {
         }
     }
 
-    /// Whether a start would take what lies there, if anything does. Changes nothing. A coordinator may be appending to
-    /// it: how far it had come is read first, since the log only ever goes on from there.
+    /// Reads the log as a start would, without changing it. A coordinator may be appending to it, so the reach is read
+    /// before the log, which only grows.
     pub fn look(disk: &D, path: &Path) -> Result<Option<Saved>, LogError> {
         let reach = found(disk.files(), path);
         match disk.files().read(path) {
@@ -92,7 +92,7 @@ impl<D: LogDisk> Store<D> {
         }
     }
 
-    /// Refuses to go on where there is no log any longer.
+    /// Refuses to start if the log was lost.
     pub fn expect_none(disk: &D, path: &Path) -> Result<(), LogError> {
         expect_none(disk.files(), path)
     }
@@ -115,7 +115,7 @@ impl<D: LogDisk> Store<D> {
         reach: Option<Reach>,
     ) -> Result<Opened<D>, LogError> {
         let journal = journal(path, content, reach)?;
-        // A crash may have left half a file that was to take its place.
+        // A crash may have left an incomplete new file.
         remove_beside(disk.files(), path);
         let reached = Reached::beside(disk.files(), path, &journal.saved)?;
         let torn_bytes = content.len() - journal.whole_bytes;
@@ -152,7 +152,7 @@ impl<D: LogDisk> Store<D> {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
-    /// Whether there is none for more than what is under way.
+    /// Checks the disk space. Returns whether there is none for new decisions.
     pub fn look_for_room(&mut self) -> bool {
         self.sync_reached();
         let (file, end) = (&mut self.file, self.end);
@@ -166,12 +166,12 @@ impl<D: LogDisk> Store<D> {
         self.reserve.is_full()
     }
 
-    /// Whether a peer's entries may still be taken.
+    /// Whether entries of the leader still fit.
     pub fn spares_some(&self) -> bool {
         self.reserve.spares_some(self.end)
     }
 
-    /// When this returns, the batch survives a loss of power. After [`LogError::NoRoom`] the log is as it was.
+    /// Makes the batch durable. After [`LogError::NoRoom`] the log is unchanged.
     pub fn persist(&mut self, batch: &Batch) -> Result<(), LogError> {
         if batch.is_whole {
             let content = encoded(&self.path, batch, 0)?;
@@ -199,7 +199,7 @@ impl<D: LogDisk> Store<D> {
         Ok(())
     }
 
-    /// A full disk may have taken a part.
+    /// Removes the part of the append that a full disk took.
     fn give_up_append(&mut self, source: io::Error) -> LogError {
         if is_lack(&source) && self.cut_off_part().is_ok() {
             let path = self.path.clone();
@@ -208,14 +208,14 @@ impl<D: LogDisk> Store<D> {
         failed("write", &self.path)(source)
     }
 
-    /// With all that was kept behind the end.
+    /// Cuts off the part, and the preallocated space behind it.
     fn cut_off_part(&mut self) -> io::Result<()> {
         self.reserve.forget();
         self.file.truncate(self.end)?;
         self.file.sync_data()
     }
 
-    /// Begins a file that holds no more than this, which is all there is.
+    /// Starts a file with this content, which is everything that counts.
     pub fn start_compaction(&mut self, whole: Batch) -> Result<(), LogError> {
         let begun = self.disk.compact(&self.path, whole);
         self.compaction = Some(Underway {
@@ -225,7 +225,7 @@ impl<D: LogDisk> Store<D> {
         Ok(())
     }
 
-    /// The new file takes the place of the old one as soon as it is written; whether it did now.
+    /// Replaces the log once the new file is written. Returns whether it did now.
     pub fn poll_compaction(&mut self) -> Result<bool, LogError> {
         let underway = self.compaction.take_if(|it| it.compaction.is_written());
         let Some(Underway { compaction, tail }) = underway else {
@@ -257,7 +257,7 @@ impl<D: LogDisk> Store<D> {
         }
     }
 
-    /// From now on a log without this entry is refused. To be called before any peer gets the entry.
+    /// Records that the log must hold this entry. Called before any peer gets the entry.
     pub fn acknowledge(&mut self, index: u64) {
         self.note(0, index);
     }
@@ -267,31 +267,31 @@ impl<D: LogDisk> Store<D> {
         self.warn_of(noted);
     }
 
-    /// To be called now and then, so that nothing waits for the next entry.
+    /// To be called regularly, so that the reach becomes durable without a further entry.
     pub fn sync_reached(&mut self) {
         let synced = self.reached.sync();
         self.warn_of(synced);
     }
 
-    /// The log itself is none the worse for it.
+    /// Keeps the error as a warning; the log itself is intact.
     fn warn_of(&mut self, outcome: Result<(), LogError>) {
         if let Err(error) = outcome {
             self.warning = Some(error);
         }
     }
 
-    /// Why less is known of how far the log had come than could be. The last reason, once.
+    /// Why the reach may be outdated. The last reason, once.
     pub fn take_warning(&mut self) -> Option<LogError> {
         self.warning.take()
     }
 
-    /// What is appended to. Tests of what follows from a broken disk put another one there.
+    /// The file that is appended to. Tests of broken disks replace it.
     pub fn file_mut(&mut self) -> &mut LogFile<D> {
         &mut self.file
     }
 }
 
-/// What a [`Compaction`] does: all there is, whole on disk, beside the log whose place it is to take.
+/// Executes a [`Compaction`]: writes everything to a durable file beside the log.
 pub fn write_compacted<F: FileSystem>(
     files: &F,
     log: &Path,
@@ -305,7 +305,7 @@ pub fn write_compacted<F: FileSystem>(
     })
 }
 
-/// The compacted file beside this log is not wanted any longer.
+/// Removes the compacted file beside this log.
 pub fn discard_compacted<F: FileSystem>(files: &F, log: &Path) {
     remove_beside(files, log);
 }
@@ -324,7 +324,7 @@ fn journal(path: &Path, content: &[u8], reach: Option<Reach>) -> Result<Journal,
     Ok(journal)
 }
 
-/// For a file that ends here.
+/// The bytes for a file that ends at `end`.
 fn encoded(path: &Path, batch: &Batch, end: u64) -> Result<Vec<u8>, LogError> {
     batch.encode(end).map_err(|source| LogError::Unwritable {
         path: path.to_owned(),
@@ -332,7 +332,7 @@ fn encoded(path: &Path, batch: &Batch, end: u64) -> Result<Vec<u8>, LogError> {
     })
 }
 
-/// For a file of this length.
+/// The bytes for a file of this length.
 fn encoded_tail(path: &Path, tail: &[Batch], length: usize) -> Result<Vec<u8>, LogError> {
     let mut content = Vec::new();
     for batch in tail {
@@ -352,7 +352,7 @@ fn put_in_place<F: FileSystem>(
     Ok(made)
 }
 
-/// The log without what lies behind all that counts.
+/// Cuts off what was never made durable.
 fn cut<F: FileSystem>(
     files: &F,
     path: &Path,

@@ -1,9 +1,9 @@
-//! How far a log had come, in a small file beside it. Without that, a lost log looks like one that never existed, and
-//! one without its end like one that a crash truncated.
+//! How far the log had come, in a small file beside it. Without it, a lost log looks like one that never existed, and
+//! a log without its end like one that a crash truncated.
 //!
-//! It is written in place after the log is on disk, so any part of it that reaches the disk is true. It is synced
-//! with each new term, and otherwise when [`Store::sync_reached`](super::Store::sync_reached) is called. After a
-//! power loss it may lag by that much, and is never ahead.
+//! It is written in place after the log is durable, so any part that reaches the disk is true. It is synced with each
+//! new term, and otherwise by [`Store::sync_reached`](super::Store::sync_reached). After a power loss it may lag, and
+//! is never ahead.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use reweave_files::{FileHandle, FileSystem, replace};
 use super::error::{LogError, failed};
 use crate::journal::Saved;
 
-/// What was acknowledged to others, and must be in the log from then on.
+/// What other members know about this log, which must contain it from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// Of the latest vote.
+    /// The term of the latest vote.
     term: u64,
-    /// Of the last entry that was carried out. Later ones may yet be replaced by a leader's.
+    /// The last applied entry. Later ones may still be replaced by a leader.
     index: u64,
 }
 
 impl Reach {
-    /// As far as the log tells itself.
+    /// The reach that the log proves itself.
     fn agreed(saved: &Saved) -> Self {
         Self {
             term: saved.vote.term,
@@ -31,12 +31,12 @@ impl Reach {
         }
     }
 
-    /// Whether all of it stands in this log.
+    /// Whether this log contains all of it.
     fn is_in(self, saved: &Saved) -> bool {
         saved.vote.term.max(saved.snapshot.term) >= self.term && saved.last() >= self.index
     }
 
-    /// Twice, so that what is damaged is not taken for another. Always of one length.
+    /// Written twice, so that damage is detected; always of one length.
     fn in_words(self) -> String {
         let Self { term, index } = self;
         format!("{term:016x} {index:016x}\n{term:016x} {index:016x}\n")
@@ -56,12 +56,12 @@ pub(super) struct Reached<F> {
     file: F,
     reach: Reach,
     is_synced: bool,
-    /// The last sync failed: the system may have dropped what was written before.
+    /// The last sync failed: the system may have dropped earlier writes.
     may_be_lost: bool,
 }
 
 impl<F: FileHandle> Reached<F> {
-    /// Of the log at this path, and begun where there is none.
+    /// Opens the file beside the log at this path, or creates it.
     pub(super) fn beside(
         files: &impl FileSystem<File = F>,
         log: &Path,
@@ -85,7 +85,7 @@ impl<F: FileHandle> Reached<F> {
         })
     }
 
-    /// A smaller number says nothing new. What cannot be written leaves the one before, which stays true.
+    /// Records a greater reach. If the write fails, the previous one stays, which is still true.
     pub(super) fn note(&mut self, term: u64, index: u64) -> Result<(), LogError> {
         let reach = Reach {
             term: self.reach.term.max(term),
@@ -103,7 +103,7 @@ impl<F: FileHandle> Reached<F> {
         written.map_err(failed("write", &self.path))
     }
 
-    /// What fails is tried again the next time.
+    /// A failed sync is repeated the next time.
     pub(super) fn sync(&mut self) -> Result<(), LogError> {
         if self.is_synced {
             return Ok(());
@@ -140,7 +140,7 @@ pub(super) fn found(files: &impl FileSystem, log: &Path) -> Result<Option<Reach>
     }
 }
 
-/// Refuses to go on where there is no log any longer.
+/// Refuses to start if the log was lost.
 pub(super) fn expect_none(files: &impl FileSystem, log: &Path) -> Result<(), LogError> {
     match found(files, log)? {
         None => Ok(()),
@@ -151,7 +151,7 @@ pub(super) fn expect_none(files: &impl FileSystem, log: &Path) -> Result<(), Log
     }
 }
 
-/// Refuses to go on with a log that had come further.
+/// Refuses to start with a log that had come further.
 pub(super) fn expect_all(found: Option<Reach>, log: &Path, saved: &Saved) -> Result<(), LogError> {
     match found {
         Some(reach) if !reach.is_in(saved) => Err(LogError::CutBack {

@@ -1,20 +1,20 @@
-//! Reserved disk space. A log that found none in the middle of a write could not go on. So some is kept ahead of it,
-//! for writes in progress and for elections, and nothing more is decided once little is left.
+//! Reserved disk space. A log that runs out of space during a write could not continue, so space is preallocated for
+//! running writes and for elections, and decisions stop before the disk is full.
 
 use reweave_files::FileHandle;
 
 use super::error::is_lack;
 
-/// With less there is no room.
+/// With less free space, the disk counts as full.
 const MIN_FREE_BYTES: u64 = 16 << 20;
-/// From this amount on there is room again: the hysteresis keeps the state from flapping.
+/// With this much, it counts as usable again: the hysteresis prevents flapping.
 const RESUME_FREE_BYTES: u64 = 2 * MIN_FREE_BYTES;
-/// Always kept behind the end of the log, where the file system can do that.
+/// The space preallocated behind the end of the log, if the file system supports it.
 const PREALLOCATED_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct DiskReserve {
-    /// The log may grow this far, in any state of the disk.
+    /// The end of the preallocated space.
     kept_until: u64,
     is_full: bool,
 }
@@ -31,17 +31,17 @@ impl DiskReserve {
         self.is_full
     }
 
-    /// Of what is kept, this much is left for a log that ends here.
+    /// The rest of the preallocated space for a log that ends here.
     fn kept(&self, end: u64) -> u64 {
         self.kept_until.saturating_sub(end)
     }
 
-    /// Whether most of what is kept is still there.
+    /// Whether most of the preallocated space is left.
     pub(super) fn spares_some(&self, end: u64) -> bool {
         !self.is_full || self.kept(end) >= PREALLOCATED_BYTES / 2
     }
 
-    /// Keeps enough for a log that ends here, and takes note of how many bytes are free besides.
+    /// Preallocates for a log that ends here, and reads the free space.
     pub(super) fn look(
         &mut self,
         file: &mut impl FileHandle,
@@ -57,17 +57,17 @@ impl DiskReserve {
         self.is_full = !kept || free_bytes().is_some_and(|free| free < needed);
     }
 
-    /// The same while there are two files: how much there is will be seen when one is gone.
+    /// The same while there are two files: the free space is judged when one is gone.
     pub(super) fn look_amid_compaction(&mut self, file: &mut impl FileHandle, end: u64) {
         self.is_full |= !self.keep(file, end);
     }
 
-    /// Reserves again, for a file that replaced the previous one.
+    /// Preallocates again, for a new file.
     pub(super) fn forget(&mut self) {
         self.kept_until = 0;
     }
 
-    /// False if there is not enough. Some file systems reserve nothing.
+    /// Preallocates space. False if there is not enough. Some file systems cannot preallocate.
     fn keep(&mut self, file: &mut impl FileHandle, end: u64) -> bool {
         if self.kept(end) >= PREALLOCATED_BYTES {
             return true;
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Remembers what was to be kept.
+    /// A file that records the preallocated ranges.
     #[derive(Debug, Default)]
     struct Kept {
         ranges: Vec<[u64; 2]>,
@@ -143,8 +143,8 @@ mod tests {
             reserve.kept(101 + PREALLOCATED_BYTES),
             2 * PREALLOCATED_BYTES
         );
-        let anew = [100, 101 + PREALLOCATED_BYTES].map(|end| [end, 2 * PREALLOCATED_BYTES]);
-        assert_eq!(file.ranges, anew);
+        let next_ranges = [100, 101 + PREALLOCATED_BYTES].map(|end| [end, 2 * PREALLOCATED_BYTES]);
+        assert_eq!(file.ranges, next_ranges);
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         assert!(reserve.is_full());
     }
 
-    /// The longer file is still there, and another besides.
+    /// The longer file is still there, with another one beside it.
     #[test]
     fn compaction_makes_no_room() {
         let (mut reserve, mut file) = (DiskReserve::new(), Kept::default());

@@ -1,10 +1,10 @@
-//! One log on all of them.
+//! All replicas have the same log.
 
 use std::collections::BTreeSet;
 
 use super::room::Room;
 use crate::{
-    Content, Entry, Kind, LostLog, MAX_PROPOSAL_BYTES, MemberId, Message, Proposal,
+    Entry, EntryContent, Kind, LostLog, MAX_PROPOSAL_BYTES, MemberId, Message, Proposal,
     ProposalRefused, ReadId, RequestId, Standing,
 };
 
@@ -89,7 +89,7 @@ fn partitioned_leader_steps_down_without_loss() {
     }
 }
 
-/// Whichever coordinator leads takes each entry that comes for its own.
+/// A new leader's entries are not mistaken for proposals of the old one.
 #[test]
 fn deposed_leader_learns_before_applying() {
     let mut room = Room::of(3);
@@ -109,7 +109,7 @@ fn deposed_leader_learns_before_applying() {
         entries: vec![Entry {
             term,
             index: index + 1,
-            content: Content::Proposal(proposal),
+            content: EntryContent::Proposal(proposal),
         }],
         index,
         log_term,
@@ -138,7 +138,7 @@ fn read_waits_for_quorum() {
     assert!(matches!(standing, Standing::Follows { .. }), "{standing:?}");
 }
 
-/// The first answer was lost on its way.
+/// The first answer was lost.
 #[test]
 fn unanswered_read_is_retried() {
     let mut room = Room::of(3);
@@ -191,7 +191,7 @@ fn lagging_member_receives_snapshot() {
     assert_eq!(room.state(away), room.state(leader));
 }
 
-/// It would vote for a member that lacks what it once held.
+/// It could vote for a member that lacks entries which it once held.
 #[test]
 fn member_with_lost_log_is_refused() {
     let mut room = Room::of(3);
@@ -237,7 +237,7 @@ fn resigning_leader_hands_over_without_loss() {
     assert_eq!(room.state(old), ["before", "after"]);
 }
 
-/// A leader without room on its disk hands over to none that has none either.
+/// A leader with a full disk hands over only to a replica with space.
 #[test]
 fn leader_hands_over_to_fit_only() {
     let mut room = Room::of(3);
@@ -268,7 +268,7 @@ fn single_member_keeps_leading_after_resign() {
     assert_eq!(room.state(1), ["a"]);
 }
 
-/// Snapshots come after twenty entries.
+/// Snapshots are taken every twenty entries.
 #[test]
 fn failed_compaction_keeps_all_entries() {
     let mut room = Room::of(1);
@@ -283,7 +283,7 @@ fn failed_compaction_keeps_all_entries() {
     assert_eq!(room.state(1), all);
 }
 
-/// And once more after twenty ticks, where there was no room. Until then this goes on from the snapshot before.
+/// A compaction without space is retried after twenty ticks. Until then the previous snapshot is used.
 #[test]
 fn compaction_without_room_is_tried_again() {
     let mut room = Room::of(1);
@@ -301,7 +301,7 @@ fn compaction_without_room_is_tried_again() {
     assert!(held(&room) < 10);
 }
 
-/// No peer could get a snapshot of it. One that was away gets the entries.
+/// No peer can get a snapshot of this state; a peer that was away gets the entries.
 #[test]
 fn oversized_state_keeps_all_entries() {
     let mut room = Room::of(3);

@@ -1,5 +1,4 @@
-//! A disk in memory that keeps all. A shorter log may be denied to it, and what another process writes may come between two
-//! reads.
+//! A disk in memory that keeps everything. Compactions can be refused, and another process can write between two reads.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,37 +10,37 @@ use reweave_files::{Entry, FileHandle, FileSystem};
 
 use crate::{Batch, Compaction, LogDisk, LogError, Written, write_compacted};
 
-type Content = Rc<RefCell<Vec<u8>>>;
-type Names = BTreeMap<PathBuf, Content>;
+type EntryContent = Rc<RefCell<Vec<u8>>>;
+type Names = BTreeMap<PathBuf, EntryContent>;
 
 /// Cheap to clone: all clones are one disk.
 #[derive(Debug, Clone, Default)]
 pub(super) struct MemoryDisk {
     names: Rc<RefCell<Names>>,
-    /// What all files hold once one of them has been read.
+    /// The content of all files after the next read.
     next: Rc<RefCell<Option<Names>>>,
     lack: Rc<Cell<Lack>>,
     free_bytes: Rc<Cell<Option<u64>>>,
 }
 
-/// What a shorter log wants and does not get.
+/// How a compaction fails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Lack {
     #[default]
     Nothing,
-    /// It is not begun.
+    /// It cannot be started.
     Thread,
-    /// It is begun and not written.
+    /// It is started and finds no space.
     Room,
 }
 
 #[derive(Debug)]
 pub(super) struct MemoryFile {
-    content: Content,
+    content: EntryContent,
     has_room: bool,
 }
 
-/// Written as soon as it is waited for.
+/// A compaction that is written when it is awaited.
 #[derive(Debug)]
 pub(super) struct MemoryCompaction {
     disk: MemoryDisk,
@@ -50,7 +49,7 @@ pub(super) struct MemoryCompaction {
 }
 
 impl MemoryDisk {
-    /// From now on.
+    /// Fails compactions from now on.
     pub(super) fn lacks(&self, lack: Lack) {
         self.lack.set(lack);
     }
@@ -59,14 +58,14 @@ impl MemoryDisk {
         self.free_bytes.set(Some(free_bytes));
     }
 
-    /// The same files, on a disk of their own.
+    /// The same files on another disk.
     pub(super) fn copy(&self) -> Self {
         let disk = Self::default();
         *disk.names.borrow_mut() = self.copied();
         disk
     }
 
-    /// After the next read this disk holds what the other one does now.
+    /// After the next read, this disk has the other one's present content.
     pub(super) fn goes_on_as(&self, other: &Self) {
         *self.next.borrow_mut() = Some(other.copied());
     }
@@ -80,7 +79,7 @@ impl MemoryDisk {
         copied.collect()
     }
 
-    fn content(&self, path: &Path) -> io::Result<Content> {
+    fn content(&self, path: &Path) -> io::Result<EntryContent> {
         let content = self.names.borrow().get(path).cloned();
         content.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -106,7 +105,7 @@ impl FileSystem for MemoryDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<MemoryFile> {
-        let content = Content::default();
+        let content = EntryContent::default();
         let mut names = self.names.borrow_mut();
         names.insert(path.to_owned(), Rc::clone(&content));
         let has_room = self.lack.get() != Lack::Room;

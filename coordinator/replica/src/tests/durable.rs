@@ -1,4 +1,4 @@
-//! A replica with its log on a disk: one that leads alone, or one of three.
+//! A replica with its log on a disk: a single one, or one of three.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,7 +38,7 @@ impl Alone {
         alone
     }
 
-    /// Whether a shorter log was denied.
+    /// Executes all effects. Returns whether a compaction failed.
     fn settle(&mut self) -> bool {
         let mut is_denied = false;
         while let Some(effect) = self.durable.poll_effect() {
@@ -81,13 +81,13 @@ impl Alone {
     }
 }
 
-/// What a start would take.
+/// What a start would read.
 fn found(disk: &MemoryDisk) -> Saved {
     let found = Store::look(disk, Path::new(LOG_NAME)).unwrap();
     found.expect("there is a log")
 }
 
-/// The log that is there grows on meanwhile.
+/// The log grows meanwhile.
 #[test]
 fn denied_compaction_is_tried_again() {
     for lack in [Lack::Thread, Lack::Room] {
@@ -105,7 +105,7 @@ fn denied_compaction_is_tried_again() {
     }
 }
 
-/// Its owner appends to it between one read and the next.
+/// The owner appends to the log between two reads.
 #[test]
 fn look_accepts_growing_log() {
     let owned = MemoryDisk::default();

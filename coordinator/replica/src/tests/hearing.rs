@@ -1,4 +1,4 @@
-//! Numbers that are heard before an applied entry adds them.
+//! Members whose messages are accepted before an applied entry adds them.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -9,7 +9,7 @@ use crate::{Change, Effect, FolderId, Kind, LostLog, Member, MemberId, Members, 
 const ADDED_ID: MemberId = MemberId(4);
 const ADDED_FOLDER: FolderId = FolderId(4);
 
-/// Three of which one was away while the leader did this.
+/// Three replicas, one of which was away while the leader changed the members.
 struct Scene {
     room: Room,
     leader: u64,
@@ -43,7 +43,7 @@ impl Scene {
         self.room.tick(30);
     }
 
-    /// What the leader has applied.
+    /// The members that the leader has applied.
     fn list(&self) -> Members {
         self.room.seats[&self.leader].replica.members().clone()
     }
@@ -52,32 +52,32 @@ impl Scene {
         &mut self.room.seats.get_mut(&self.away).unwrap().replica
     }
 
-    /// Whether messages of the added one are heard by the one that was away.
+    /// Whether the replica that was away accepts messages of the added one.
     fn hears(&mut self) -> bool {
         self.away().expects(ADDED_ID, "c4", ADDED_FOLDER)
     }
 }
 
-/// The last that was reported.
-fn awaited(replica: &mut Replica) -> Option<BTreeMap<MemberId, Member>> {
+/// The last reported ones.
+fn pending_members(replica: &mut Replica) -> Option<BTreeMap<MemberId, Member>> {
     let effects = iter::from_fn(|| replica.poll_effect());
-    let awaited = effects.filter_map(|effect| match effect {
-        Effect::Awaited(awaited) => Some(awaited),
+    let pending_members = effects.filter_map(|effect| match effect {
+        Effect::PendingMembers(pending_members) => Some(pending_members),
         _ => None,
     });
-    awaited.last()
+    pending_members.last()
 }
 
-/// No other coordinator sends what is missing here, and this one votes.
+/// No other member sends the missing entry, and this one votes.
 #[test]
 fn member_vouches_for_missed_number() {
     let mut scene = Scene::with_added();
     assert!(!scene.hears(), "the entry is missing");
     let (list, by) = (scene.list(), MemberId(scene.leader));
-    scene.away().handle_vouched(by, list);
+    scene.away().handle_reported_members(by, list);
     assert!(scene.hears());
     let away = scene.away();
-    let to_come = awaited(away).expect("answers need a way");
+    let to_come = pending_members(away).expect("answers need a way");
     assert!(to_come.keys().eq([&ADDED_ID]));
     assert!(!away.expects(ADDED_ID, "c9", ADDED_FOLDER), "another name");
     assert!(!away.expects(ADDED_ID, "c4", FolderId(9)), "another folder");
@@ -88,13 +88,13 @@ fn member_vouches_for_missed_number() {
     assert!(scene.away().members().votes(ADDED_ID), "it catches up");
 }
 
-/// A list of a coordinator that no entry here adds may hold any number.
+/// The list of a coordinator that no entry here adds may hold any number.
 #[test]
 fn unknown_number_vouches_for_none() {
     let mut scene = Scene::with_added();
     let list = scene.list();
-    scene.away().handle_vouched(ADDED_ID, list.clone());
-    scene.away().handle_vouched(MemberId(9), list);
+    scene.away().handle_reported_members(ADDED_ID, list.clone());
+    scene.away().handle_reported_members(MemberId(9), list);
     assert!(!scene.hears());
 }
 
@@ -106,12 +106,12 @@ fn removed_number_is_heard_no_longer() {
     let after = scene.list();
     assert!(!after.of.contains_key(&ADDED_ID));
     for list in [before.clone(), after, before] {
-        scene.away().handle_vouched(by, list);
+        scene.away().handle_reported_members(by, list);
     }
     assert!(!scene.hears());
 }
 
-/// One that was removed here stays unheard, whatever others have not applied yet.
+/// A member that was removed here stays refused, whatever lists of others say.
 #[test]
 fn earlier_list_vouches_for_none() {
     let mut scene = Scene::with_added();
@@ -120,18 +120,18 @@ fn earlier_list_vouches_for_none() {
     scene.room.cut_off.clear();
     scene.room.tick(30);
     assert_eq!(scene.away().members().last, ADDED_ID);
-    scene.away().handle_vouched(by, before);
+    scene.away().handle_reported_members(by, before);
     assert!(!scene.hears());
 }
 
-/// Only voters say that this log has lost its end.
+/// Only voters can report that this log has lost its end.
 #[test]
 fn vouched_heartbeat_ends_no_replica() {
     let mut scene = Scene::with_added();
     let (list, by) = (scene.list(), MemberId(scene.leader));
     let own = MemberId(scene.away);
     let away = scene.away();
-    away.handle_vouched(by, list);
+    away.handle_reported_members(by, list);
     let heartbeat = |from| Message {
         commit: 1000,
         ..Message::new(Kind::Heartbeat, [from, own], 9)

@@ -1,4 +1,4 @@
-//! Who may begin without a log, and as whom.
+//! Which coordinators may start without a log, and under which number.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ fn late_founder_joins_others() {
     assert_eq!(newcomer().begin(&said), Beginning::Join { id, members });
 }
 
-/// Whichever of the others it hears first, and whether those have lost theirs too.
+/// Whichever of the others answers first, and whether those have lost theirs too.
 #[test]
 fn member_with_lost_folder_is_stranger() {
     let lost = Newcomer {
@@ -110,7 +110,7 @@ fn newcomer_waits_until_folder_is_recorded() {
     assert_eq!(stranger.begin(&said), Beginning::Join { id, members });
 }
 
-/// It was replaced, and one of the others has not heard of that yet.
+/// It was replaced, and one of the others has not applied that yet.
 #[test]
 fn expected_newcomer_is_no_stranger() {
     let said = answers(&[(2, Answer::Expected), (3, Answer::Stranger)]);

@@ -1,10 +1,10 @@
-//! Who takes part changes while the others go on.
+//! Membership changes, with the other members running.
 
 use std::iter;
 
 use super::room::{Room, member};
 use crate::{
-    Change, ChangeRefused, Content, Effect, Entry, FolderId, Kind, Member, MemberId, Members,
+    Change, ChangeRefused, Effect, Entry, EntryContent, FolderId, Kind, Member, MemberId, Members,
     Message, Step, Transition, Welcome,
 };
 
@@ -47,7 +47,7 @@ fn newcomer_votes_after_catching_up() {
     assert_eq!(room.state(1), room.state(2));
 }
 
-/// A log may be so short that no member is far behind.
+/// In a short log, no member is far behind.
 #[test]
 fn unheard_newcomer_does_not_vote() {
     let mut room = Room::of(1);
@@ -101,7 +101,7 @@ fn dead_member_replaced_in_one_step() {
     assert_eq!(room.state(4), ["on"]);
 }
 
-/// The replaced member ends, and without it two of the three before have to agree on the next entry.
+/// The replaced member stops, and two of the three old voters must agree on the next entry without it.
 #[test]
 fn replacement_waits_for_other_voters() {
     let mut room = Room::of(3);
@@ -132,7 +132,7 @@ fn replacement_waits_for_other_voters() {
     assert_eq!(voters(&room, leader), expected);
 }
 
-/// It would never end, and all other changes would wait for it.
+/// The change would never end and would block all others.
 #[test]
 fn replacement_takes_three_voters() {
     for count in [1, 2] {
@@ -248,7 +248,7 @@ fn member_number_belongs_to_one_folder() {
     assert!(members.may_be_new(unknown, "c4"), "it was let in again");
 }
 
-/// Its name is that of the one that took its place.
+/// It has the name of the member that replaced it.
 #[test]
 fn replaced_name_is_still_heard() {
     let mut room = Room::of(3);
@@ -273,7 +273,7 @@ fn replaced_name_is_still_heard() {
     assert!(members.may_be_new(MemberId(9), &name));
 }
 
-/// It may lead, and be the first to say that it was added.
+/// It may lead, and be the first to send the entry that adds it.
 #[test]
 fn added_member_is_expected_before_commit() {
     let mut room = Room::of(3);
@@ -290,7 +290,7 @@ fn added_member_is_expected_before_commit() {
     let entry = Entry {
         term,
         index: index + 1,
-        content: Content::Membership {
+        content: EntryContent::Membership {
             steps: vec![(Step::AddLearner, id)],
             transition: Transition::Auto,
             change: postcard::to_stdvec(&add).unwrap(),
@@ -306,7 +306,8 @@ fn added_member_is_expected_before_commit() {
     assert!(!replica.members().hears(id, "c4", folder), "not applied");
     assert!(replica.expects(id, "c4", folder));
     let mut effects = iter::from_fn(|| replica.poll_effect());
-    let has_way = |it: Effect| matches!(it, Effect::Awaited(to_come) if to_come.contains_key(&id));
+    let has_way =
+        |it: Effect| matches!(it, Effect::PendingMembers(to_come) if to_come.contains_key(&id));
     assert!(effects.any(has_way), "answers need a way to it");
     assert!(!replica.expects(id, "c9", folder), "by another name");
     assert!(
@@ -405,7 +406,7 @@ fn leader_hands_over_before_removal() {
     assert_eq!(voters(&room, next).len(), 2);
 }
 
-/// It may come back as an earlier release.
+/// It may return as an earlier release.
 #[test]
 fn lowest_version_unknown_until_all_heard() {
     let members = Members {

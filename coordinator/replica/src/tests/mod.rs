@@ -1,4 +1,4 @@
-//! Replicas in one room: messages pass from hand to hand, and disks are lists of batches.
+//! Replicas in one process: messages are passed directly, and disks are lists of batches.
 
 mod agreement;
 mod disk;

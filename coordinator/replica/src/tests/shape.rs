@@ -5,14 +5,14 @@ use serde_reflection::Tracer;
 use super::shapes::{Formats, assert_known, shape, trace, write_down};
 use crate::journal::{Batch, Record};
 use crate::replica::Envelope;
-use crate::wire::{Content, Kind, Step, Transition};
+use crate::wire::{EntryContent, Kind, Step, Transition};
 use crate::{Answer, Change, Message, Proposal};
 
 const GOLDEN_LOG: &str = include_str!("../../shapes/log-8.txt");
 const GOLDEN_MESSAGES: &str = include_str!("../../shapes/messages-1.txt");
 
 const CONTENT_TRACERS: [fn(&mut Tracer); 3] =
-    [trace::<Content>, trace::<Step>, trace::<Transition>];
+    [trace::<EntryContent>, trace::<Step>, trace::<Transition>];
 
 fn log() -> Formats {
     vec![

@@ -28,12 +28,12 @@ pub(super) fn record(generation: Generation) -> String {
 
 /// Names a plan to the caller, with 202 and where its record is: the plan is not over, and the record says what comes
 /// of it. Without one, the answer holds all there is to say.
-pub(super) fn led_to(generation: Option<Generation>, told: impl Serialize) -> Answer {
+pub(super) fn led_to(generation: Option<Generation>, body: impl Serialize) -> Answer {
     let Some(generation) = generation else {
-        return Json(told).into_response();
+        return Json(body).into_response();
     };
     let place = [(header::LOCATION, record(generation))];
-    (StatusCode::ACCEPTED, place, Json(told)).into_response()
+    (StatusCode::ACCEPTED, place, Json(body)).into_response()
 }
 
 const API_DESCRIPTION: &str = "The requests of the command line. `reweave dashboard` makes a \
@@ -46,10 +46,10 @@ const PROBLEM_RESPONSE: &str = "Problem";
 /// No token is needed to learn what can be asked.
 pub(super) fn routes(document: OpenApi) -> Router<Served> {
     let document = serde_json::to_value(finished(document)).unwrap_or_default();
-    let document = Bytes::from(hooked::told_in(document).to_string());
+    let document = Bytes::from(hooked::with_webhooks(document).to_string());
     let kind = (header::CONTENT_TYPE, "application/json");
-    let told = move || async move { ([kind], document).into_response() };
-    Router::new().route("/openapi.json", get(told))
+    let describe = move || async move { ([kind], document).into_response() };
+    Router::new().route("/openapi.json", get(describe))
 }
 
 /// What is said once of all that is served.
@@ -159,10 +159,10 @@ mod tests {
 
     #[test]
     fn plan_response_has_location() {
-        let begun = led_to(Some(Generation(7)), "told");
+        let begun = led_to(Some(Generation(7)), "begun");
         assert_eq!(begun.status(), 202);
         assert_eq!(begun.headers()[header::LOCATION], "/api/v1/history/7");
-        let nothing = led_to(None, "told");
+        let nothing = led_to(None, "begun");
         assert_eq!(nothing.status(), 200);
         assert!(!nothing.headers().contains_key(header::LOCATION));
     }

@@ -31,7 +31,7 @@ pub(super) fn follow(
         context,
         updates: status_cache.follow(),
         looked_at: Instant::now(),
-        told_at: Instant::now(),
+        reported_at: Instant::now(),
     };
     let events = unfold(viewer, |mut viewer| async {
         let event = viewer.next().await?;
@@ -49,7 +49,7 @@ struct Viewer {
     context: ServerContext,
     updates: watch::Receiver<Option<CachedStatus>>,
     looked_at: Instant,
-    told_at: Instant,
+    reported_at: Instant,
 }
 
 impl Viewer {
@@ -69,13 +69,13 @@ impl Viewer {
                 Err(_) => self.is_long_silent().then(|| KEEPALIVE_FRAME.into()),
             };
             if event.is_some() {
-                self.told_at = Instant::now();
+                self.reported_at = Instant::now();
                 return event;
             }
         }
     }
 
     fn is_long_silent(&self) -> bool {
-        self.told_at.elapsed() >= KEEPALIVE_INTERVAL
+        self.reported_at.elapsed() >= KEEPALIVE_INTERVAL
     }
 }

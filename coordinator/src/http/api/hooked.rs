@@ -13,7 +13,7 @@ const HOOK_EVENTS: [(&str, &str); 6] = [
 ];
 
 /// The document with them.
-pub(super) fn told_in(mut document: Value) -> Value {
+pub(super) fn with_webhooks(mut document: Value) -> Value {
     let hooks: Map<_, _> = HOOK_EVENTS
         .map(|(event, part)| (event.to_owned(), hook(event, part)))
         .into_iter()

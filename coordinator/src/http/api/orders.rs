@@ -67,7 +67,7 @@ pub(super) async fn gate(
         job: asked.job,
     };
     match visitor.ask(&served.context, request).await? {
-        Answer::Allocation(told) => tagged(&headers, &told),
+        Answer::Allocation(report) => tagged(&headers, &report),
         _ => Err(Problem::unexpected()),
     }
 }
@@ -92,7 +92,7 @@ pub(super) async fn register(
         hosts: all(&hosts)?,
         may_reorder: reorder,
     };
-    told(&served, &visitor, name(path)?, order).await
+    order_job(&served, &visitor, name(path)?, order).await
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -125,7 +125,7 @@ impl Phase {
 #[utoipa::path(
     put,
     path = "/jobs/{job}/phase",
-    operation_id = "tell_phase",
+    operation_id = "enter_phase",
     params(("job" = String, Path, description = "Its name"), Phase),
     responses((status = 200, description = "The job", body = RegisteredJob))
 )]
@@ -136,16 +136,16 @@ pub(super) async fn phase(
     phase: Options<Phase>,
 ) -> ApiResult {
     let order = options(phase)?.order()?;
-    told(&served, &visitor, name(path)?, order).await
+    order_job(&served, &visitor, name(path)?, order).await
 }
 
-async fn told(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> ApiResult {
+async fn order_job(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> ApiResult {
     match visitor
         .ask(&served.context, Request::Job { job, order })
         .await?
     {
-        Answer::Registered(mut told) if !told.is_empty() => {
-            Ok(Json(told.swap_remove(0)).into_response())
+        Answer::Registered(mut report) if !report.is_empty() => {
+            Ok(Json(report.swap_remove(0)).into_response())
         }
         _ => Err(Problem::unexpected()),
     }

@@ -104,8 +104,8 @@ struct Jobs {
 #[utoipa::path(get, path = "/jobs", responses((status = 200, description = "The jobs", body = Jobs)))]
 pub(super) async fn jobs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> ApiResult {
     let seen = visitor.ask(&served.context, Request::Jobs).await?;
-    let told = visitor.ask(&served.context, Request::Registered).await?;
-    match (seen, told) {
+    let report = visitor.ask(&served.context, Request::Registered).await?;
+    match (seen, report) {
         (Answer::Jobs(jobs), Answer::Registered(registered)) => {
             tagged(&headers, &Jobs { jobs, registered })
         }
@@ -142,7 +142,7 @@ pub(super) struct Ends {
     protocol: Option<Protocol>,
     /// Agents trace it for some seconds from now on; for operators.
     #[serde(default)]
-    anew: bool,
+    refresh: bool,
 }
 
 /// Which way flows go, and back.
@@ -166,9 +166,9 @@ pub(super) async fn traces(
         from: end(ends.from, ends.source_port),
         to: end(ends.to, ends.port),
     };
-    let anew = ends.anew;
+    let refresh = ends.refresh;
     match visitor
-        .ask(&served.context, Request::Trace { between, anew })
+        .ask(&served.context, Request::Trace { between, refresh })
         .await?
     {
         Answer::Traced(flows) => tagged(&headers, &Traces { flows }),
@@ -193,7 +193,7 @@ pub(super) async fn explanation(
     let detail = format!("{job} has no large flows to other hosts now");
     let asked = Request::Explain { job, hosts: vec![] };
     match visitor.ask(&served.context, asked).await? {
-        Answer::Explanation(Some(told)) => tagged(&headers, &told),
+        Answer::Explanation(Some(report)) => tagged(&headers, &report),
         Answer::Explanation(None) => Err(Problem::nothing_there(detail)),
         _ => Err(Problem::unexpected()),
     }

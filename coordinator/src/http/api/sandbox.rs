@@ -213,11 +213,11 @@ impl Otherwise {
             limit: MAX_LINK_VISITS,
             watch: &mut |_| goes_on(),
         };
-        let told = self.compared(scene, &mut effort);
+        let report = self.compared(scene, &mut effort);
         Fared {
             name: self.name.clone(),
-            problem: told.as_ref().err().cloned(),
-            compared: told.ok(),
+            problem: report.as_ref().err().cloned(),
+            compared: report.ok(),
         }
     }
 }
@@ -276,9 +276,9 @@ mod tests {
 
     pub(super) fn problem<T>(outcome: Result<T, Problem>) -> (u64, String) {
         let problem = outcome.err().expect("it is refused");
-        let told = serde_json::to_value(problem).unwrap();
-        let detail = told["detail"].as_str().unwrap().to_owned();
-        (told["status"].as_u64().unwrap(), detail)
+        let answer = serde_json::to_value(problem).unwrap();
+        let detail = answer["detail"].as_str().unwrap().to_owned();
+        (answer["status"].as_u64().unwrap(), detail)
     }
 
     #[test]

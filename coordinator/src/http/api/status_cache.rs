@@ -39,7 +39,7 @@ struct Shared {
     /// Of the task that makes the next.
     turn: Turn<()>,
     asked: Mutex<Option<Instant>>,
-    somebody_came: Notify,
+    reader_arrived: Notify,
 }
 
 #[derive(Clone)]
@@ -88,7 +88,7 @@ impl StatusCache {
             shown: watch::Sender::default(),
             turn: Turn::default(),
             asked: Mutex::default(),
-            somebody_came: Notify::default(),
+            reader_arrived: Notify::default(),
         }));
         tokio::spawn(status_cache.clone().keep_making());
         status_cache
@@ -98,7 +98,7 @@ impl StatusCache {
     pub(super) fn follow(&self) -> watch::Receiver<Option<CachedStatus>> {
         let mut shown = self.0.shown.subscribe();
         shown.mark_changed();
-        self.0.somebody_came.notify_one();
+        self.0.reader_arrived.notify_one();
         shown
     }
 
@@ -144,9 +144,9 @@ impl StatusCache {
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
-                () = self.0.somebody_came.notified() => ticks.reset(),
+                () = self.0.reader_arrived.notified() => ticks.reset(),
             }
-            if self.somebody_looks() {
+            if self.has_readers() {
                 let _turn = self.0.turn.lock().await;
                 // Followers of the events are sent errors, and a client that asks gets them too.
                 let _ = self.make().await;
@@ -159,7 +159,7 @@ impl StatusCache {
         }
     }
 
-    fn somebody_looks(&self) -> bool {
+    fn has_readers(&self) -> bool {
         let asked = *lock(&self.0.asked);
         let asks = asked.is_some_and(|at| at.elapsed() < INTEREST_TTL);
         asks || self.0.shown.receiver_count() > 0

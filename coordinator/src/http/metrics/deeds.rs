@@ -4,7 +4,7 @@ use super::page::{Kind, Page};
 use crate::counters::{Ending, EventCounters, Fate};
 use crate::webhooks::DeliveryCounters;
 
-/// All of them, so that the first of a kind is seen to have come.
+/// Writes all kinds of endings, also with zero, so that the first one of a kind shows as an increase.
 pub(super) fn endings(page: &mut Page, endings: &EventCounters<Ending>) {
     let name = "reweave_plans_total";
     let help = "Plans that ended while this coordinator led, by outcome.";
@@ -15,12 +15,12 @@ pub(super) fn endings(page: &mut Page, endings: &EventCounters<Ending>) {
     }
 }
 
-/// By their order, for two of them may lie on one host.
-pub(super) fn told(page: &mut Page, told: &[DeliveryCounters]) {
+/// Webhooks are labelled by their order, because two of them may have the same host.
+pub(super) fn deliveries(page: &mut Page, hooks: &[DeliveryCounters]) {
     let name = "reweave_webhook_deliveries_total";
     let help = "Webhook events, by hook and outcome.";
     page.family(Kind::Counter, name, help);
-    for (hook, number) in told.iter().zip(1_u32..) {
+    for (hook, number) in hooks.iter().zip(1_u32..) {
         let number = number.to_string();
         for fate in Fate::ALL {
             let labels = [

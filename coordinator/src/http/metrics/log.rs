@@ -62,7 +62,7 @@ impl Log<'_> {
         }
     }
 
-    /// Only who leads knows.
+    /// Writes the progress of the peers, which only the leader knows.
     fn peers(&self, page: &mut Page) {
         let status = self.status;
         let name = "reweave_log_behind_entries";

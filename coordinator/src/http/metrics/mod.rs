@@ -35,11 +35,11 @@ pub(super) struct Sight<'s> {
     pub(super) log: Option<Log<'s>>,
     pub(super) disk_is_full: bool,
     pub(super) counts: Counts,
-    /// Who is here.
+    /// The open sessions, by role.
     pub(super) sessions: BTreeMap<Role, usize>,
     pub(super) local_health: LocalHealth,
     pub(super) endings: EventCounters<Ending>,
-    pub(super) told: Arc<[DeliveryCounters]>,
+    pub(super) deliveries: Arc<[DeliveryCounters]>,
 }
 
 /// Every family with its help and kind, and its samples below it.
@@ -56,7 +56,7 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
     intake(&mut page, &sight.counts);
     sessions(&mut page, &sight.sessions);
     deeds::endings(&mut page, &sight.endings);
-    deeds::told(&mut page, &sight.told);
+    deeds::deliveries(&mut page, &sight.deliveries);
     if let Some(log) = &sight.log {
         log.write(&mut page);
     }
@@ -273,7 +273,7 @@ fn members(page: &mut Page, status: &Status) {
     validity(page, name, &status.coordinators, |one| one.signer_left_s);
 }
 
-/// Of those coordinators of which it is known.
+/// Writes the validity of the certificates of all coordinators for which it is known.
 fn validity(
     page: &mut Page,
     name: &str,

@@ -8,9 +8,9 @@ use reweave_common::operator::{Finding, Findings, Imbalances, JobStatus};
 use super::evenness::imbalances;
 use super::page::{Kind, Page, count};
 
-/// Each is a label: of more jobs, those that send most are reported.
+/// Each job is a label. Of more jobs, only the ones that send most are reported.
 const MAX_JOBS: usize = 100;
-/// Beside the classes of causes.
+/// The class of pins that bring nothing. It is added to the classes of causes.
 const USELESS_PIN_CLASS: &str = "useless-pin";
 
 pub(in crate::http) struct Work {
@@ -31,7 +31,7 @@ impl Work {
     }
 }
 
-/// All classes, so that what has gone is zero and not absent.
+/// Writes all classes, so that a class without findings is zero and not absent.
 fn findings(page: &mut Page, found: &[Finding]) {
     let classes = Class::ALL.into_iter().map(letters);
     let mut by_class: BTreeMap<_, usize> = classes.map(|class| (class, 0)).collect();
@@ -54,7 +54,7 @@ fn class(finding: &Finding) -> String {
     }
 }
 
-/// As JSON has it.
+/// The class as it is spelt in JSON.
 fn letters(class: Class) -> String {
     let letters = serde_json::to_value(class).unwrap_or_default();
     letters.as_str().unwrap_or_default().to_owned()
@@ -63,15 +63,15 @@ fn letters(class: Class) -> String {
 fn jobs(page: &mut Page, jobs: &[JobStatus]) {
     let help = "Jobs derived from large flows.";
     page.single(Kind::Gauge, "reweave_jobs", help, count(jobs.len()));
-    let mut told: Vec<_> = jobs.iter().collect();
-    told.sort_by(|one, other| {
+    let mut busiest: Vec<_> = jobs.iter().collect();
+    busiest.sort_by(|one, other| {
         let most = other.rate_bits_per_s.cmp(&one.rate_bits_per_s);
         most.then_with(|| one.job.cmp(&other.job))
     });
-    told.truncate(MAX_JOBS);
+    busiest.truncate(MAX_JOBS);
     let each = |page: &mut Page, name: &str, help: &str, value: fn(&JobStatus) -> Option<f64>| {
         page.family(Kind::Gauge, name, help);
-        for job in &told {
+        for job in &busiest {
             if let Some(value) = value(job) {
                 page.sample(name, &[("training_job", &job.job)], value);
             }
@@ -124,12 +124,18 @@ mod tests {
             let subject = Subject::Host(link.to_owned());
             Finding::Cause(Class::DyingOptic.cause(subject, 1.0, String::new()))
         };
-        let told = samples(|page| findings(page, &[optic("h0"), optic("h1")]));
-        assert_eq!(told.len(), Class::ALL.len() + 1);
-        let has = |line: &str| told.iter().any(|it| it == line);
-        assert!(has("reweave_findings{class=\"dying-optic\"} 2"), "{told:?}");
-        assert!(has("reweave_findings{class=\"straggler\"} 0"), "{told:?}");
-        assert!(has("reweave_findings{class=\"useless-pin\"} 0"), "{told:?}");
+        let report = samples(|page| findings(page, &[optic("h0"), optic("h1")]));
+        assert_eq!(report.len(), Class::ALL.len() + 1);
+        let has = |line: &str| report.iter().any(|it| it == line);
+        assert!(
+            has("reweave_findings{class=\"dying-optic\"} 2"),
+            "{report:?}"
+        );
+        assert!(has("reweave_findings{class=\"straggler\"} 0"), "{report:?}");
+        assert!(
+            has("reweave_findings{class=\"useless-pin\"} 0"),
+            "{report:?}"
+        );
     }
 
     /// An alarm for a class that is called otherwise would never come up.
@@ -149,16 +155,16 @@ mod tests {
     #[test]
     fn job_metrics_keep_busiest_jobs() {
         let few = [job(1, Some(250.0)), job(2, None)];
-        let told = samples(|page| jobs(page, &few));
-        let beats = told.iter().filter(|line| line.contains("_iteration_"));
+        let report = samples(|page| jobs(page, &few));
+        let beats = report.iter().filter(|line| line.contains("_iteration_"));
         let expected = ["reweave_job_iteration_seconds{training_job=\"h1\"} 0.25"];
         assert_eq!(beats.collect::<Vec<_>>(), expected);
         let many: Vec<_> = (0..150).map(|nth| job(nth, None)).collect();
-        let told = samples(|page| jobs(page, &many));
-        let rates = told.iter().filter(|line| line.contains("_rate_"));
+        let report = samples(|page| jobs(page, &many));
+        let rates = report.iter().filter(|line| line.contains("_rate_"));
         assert_eq!(rates.clone().count(), MAX_JOBS);
         assert!(rates.clone().any(|line| line.contains("\"h149\"")));
         assert!(!rates.clone().any(|line| line.contains("\"h49\"")));
-        assert!(told.contains(&"reweave_jobs 150".to_owned()));
+        assert!(report.contains(&"reweave_jobs 150".to_owned()));
     }
 }

@@ -51,7 +51,7 @@ fn restored(queue: &mut Queue) -> Vec<Vec<u8>> {
     states
 }
 
-/// With what was saved there, or else with this.
+/// An engine with the state that was saved there, or else with `saved`.
 fn engine(path: &Path, saved: Saved) -> (Engine, Queue) {
     let opened = open(path, Some(saved)).unwrap();
     let directory = Directory::new(OWN_ID, &members());
@@ -120,7 +120,7 @@ fn vouched_number_is_heard_and_answered() {
     engine.carry_out().unwrap();
     let to_come = |(id, member): (MemberId, &Member)| id == ADDED_ID && member.name == "c9";
     assert!(engine.directory.peers().any(to_come));
-    assert!(engine.directory.awaits(ADDED_ID, "c9"));
+    assert!(engine.directory.is_pending(ADDED_ID, "c9"));
     engine.take(unadmitted(ADDED_ID, term + 7)).unwrap();
     assert_eq!(engine.durable.replica().term(), term + 7);
 }
@@ -131,7 +131,7 @@ fn snapshot_waits_for_disk_room() {
     let path = folder.path().join("log");
     let joining = Saved::joining(OWN_ID, Vec::new(), Members::default());
     let (mut engine, mut queue) = engine(&path, joining);
-    // All that is written there finds no room.
+    // Every write to this file fails because the device is full.
     symlink("/dev/full", path.with_extension("new")).unwrap();
     let before = fs::read(&path).unwrap();
     engine.take(Task::Message(snapshot())).unwrap();

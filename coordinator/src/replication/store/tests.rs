@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use reweave_files::{FileSystem, LocalFiles};
-use reweave_replica::{Batch, Content, Entry, MemberId, Members, Record, Vote};
+use reweave_replica::{Batch, Entry, EntryContent, MemberId, Members, Record, Vote};
 use tempfile::TempDir;
 
 use super::*;
@@ -54,7 +54,7 @@ fn entry(index: u64) -> Entry {
     Entry {
         term: 1,
         index,
-        content: Content::Proposal(format!("entry {index}").into_bytes()),
+        content: EntryContent::Proposal(format!("entry {index}").into_bytes()),
     }
 }
 
@@ -171,8 +171,8 @@ fn damaged_reached_file_is_named() {
     let whole = fs::read(&reached).unwrap();
     for length in 0..whole.len() {
         fs::write(&reached, &whole[..length]).unwrap();
-        let told = scratch.open().unwrap_err().to_string();
-        assert!(told.contains("reached is damaged"), "{told}");
+        let message = scratch.open().unwrap_err().to_string();
+        assert!(message.contains("reached is damaged"), "{message}");
     }
     for at in 0..whole.len() * 8 {
         let mut flipped = whole.clone();
@@ -215,7 +215,7 @@ fn unfinished_replacement_changes_nothing() {
     assert!(!new.exists());
 }
 
-/// Nothing can be cut off there.
+/// Checks a failed append to a file that cannot be truncated.
 #[test]
 fn uncut_part_of_append_is_error() {
     let scratch = Scratch::new();
@@ -225,7 +225,7 @@ fn uncut_part_of_append_is_error() {
     assert!(matches!(error, LogError::File { .. }), "{error}");
 }
 
-/// All there is, with the first two entries in a snapshot.
+/// The whole log, with the first two entries in a snapshot.
 fn shortened(mut saved: Saved) -> Batch {
     saved.snapshot.index = 2;
     saved.entries.clear();

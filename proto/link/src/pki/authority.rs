@@ -15,18 +15,18 @@ use super::{
     params, sole_uri,
 };
 
-/// Its holder decides who belongs to the cluster: the authority itself without a limit in time, a signer for a day.
+/// A holder of this decides who belongs to the cluster: the authority itself without a time limit, a signer for a day.
 pub struct Authority {
     cluster: ClusterName,
-    /// What every member trusts.
+    /// The certificate that every member trusts.
     root_pem: String,
-    /// Whose certificate comes between the root's and a member's.
+    /// The certificate between the root's and a member's.
     signer_pem: Option<String>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// Makes a cluster: a new authority in `dir`, unless there is one already.
+    /// Creates a cluster: a new authority in `dir`, unless there is one already.
     pub fn create(dir: &Path, cluster: &str) -> Result<Self, PkiError> {
         let cluster = cluster.parse().map_err(PkiError::Name)?;
         let (certificate_path, key_path) = (
@@ -49,7 +49,7 @@ impl Authority {
         })
     }
 
-    /// The authority that lies in `dir`, or else the signer.
+    /// Loads the authority in `dir`, otherwise the signer.
     pub fn load(dir: &Path) -> Result<Self, PkiError> {
         let root_path = dir.join(AUTHORITY_CERTIFICATE_FILE);
         let root_pem = files::read(&root_path)?;
@@ -86,14 +86,14 @@ impl Authority {
         &self.cluster
     }
 
-    /// When a signer is good; absent for the authority itself.
+    /// The validity of a signer; none for the authority itself.
     pub fn signer_validity(&self) -> Option<Validity> {
         let pem = self.signer_pem.as_ref()?;
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
         Some(facts(&certificate)?.validity)
     }
 
-    /// Writes what a coordinator signs members with into `dir`, in place of what it had.
+    /// Writes a new signer for a coordinator into `dir`, replacing the old one.
     pub fn issue_signer(&self, name: &str, validity: Validity, dir: &Path) -> Result<(), PkiError> {
         if self.signer_pem.is_some() {
             return Err(PkiError::SignerOfSigner);
@@ -109,7 +109,7 @@ impl Authority {
         files::replace(&path, &certificate.pem(), files::PUBLIC_MODE)
     }
 
-    /// Writes a new key and certificate for a member into `dir`, in place of those it had.
+    /// Writes a new key and certificate for a member into `dir`, replacing the old ones.
     pub fn issue(
         &self,
         role: Role,
@@ -126,8 +126,8 @@ impl Authority {
         Ok(member)
     }
 
-    /// A certificate for the key of a request, good for a day, with that of the signer. Anything else that the request
-    /// asks for is ignored.
+    /// Certifies the key of a request for a day, and returns the certificate with the signer's. Other contents of the
+    /// request are ignored.
     pub fn certify(
         &self,
         request: &[u8],
@@ -142,7 +142,7 @@ impl Authority {
         Ok(self.chain(&certificate.map_err(PkiError::Sign)?.pem()))
     }
 
-    /// For a coordinator to be shown to browsers that come to this address. Its key is in no file.
+    /// A certificate for browsers that connect to this address. Its key is in no file.
     pub(crate) fn issue_server(
         &self,
         coordinator: &MemberName,
@@ -187,7 +187,7 @@ impl Authority {
         )
     }
 
-    /// The same key, which signs in the name of another cluster.
+    /// The same key for another cluster's name.
     #[cfg(test)]
     pub(crate) fn in_name_of(self, cluster: &str) -> Self {
         let cluster = cluster.parse().unwrap();

@@ -8,7 +8,7 @@ use x509_parser::time::ASN1Time;
 
 use super::Validity;
 
-/// Keeps the numbers positive and of one length.
+/// Keeps serial numbers positive and of one length.
 const SERIAL_PREFIX: u8 = 1;
 const SERIAL_BYTES: usize = 17;
 
@@ -17,7 +17,7 @@ pub(crate) struct Facts {
     pub(crate) validity: Validity,
 }
 
-/// None when it is no certificate.
+/// None if it is no certificate.
 pub(crate) fn facts(certificate: &CertificateDer<'_>) -> Option<Facts> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let validity = parsed.validity();
@@ -30,7 +30,7 @@ pub(crate) fn facts(certificate: &CertificateDer<'_>) -> Option<Facts> {
     })
 }
 
-/// The admission, and something that tells certificates of one admission apart.
+/// The admission, and random bytes that distinguish certificates of one admission.
 pub(super) fn serial(admission: Admission) -> Vec<u8> {
     let unique: [u8; 8] = rand::random();
     [&[SERIAL_PREFIX][..], &admission.0.to_be_bytes(), &unique].concat()

@@ -35,14 +35,13 @@ pub(crate) fn read_member_key(path: &Path) -> Result<String, PkiError> {
     read_key(path, mode, is_secret(mode, owner))
 }
 
-/// As PostgreSQL judges keys: root alone gives a group access to a file of root, so a user cannot share a key
-/// by mistake.
+/// The rule of PostgreSQL: only root may share a file with a group, so a user cannot share a key by mistake.
 pub(crate) fn is_secret(mode: u32, owner: u32) -> bool {
     let others = mode & GROUP_OTHER_BITS;
     others == 0 || (others == GROUP_READ_BIT && owner == ROOT_UID)
 }
 
-/// Whether a group may read this member's key. A renewed one would be its owner's alone.
+/// Whether a group may read this member's key. A renewed key would be readable by its owner alone.
 pub(super) fn is_shared(path: &Path) -> bool {
     mode_and_owner(path).is_ok_and(|(mode, _)| mode & GROUP_READ_BIT != 0)
 }
@@ -81,7 +80,7 @@ pub(super) fn make_private_dir(path: &Path) -> Result<(), PkiError> {
         })
 }
 
-/// Fails when there is a file at `path`, even one that came a moment ago.
+/// Fails if there is a file at `path`, even one created just now.
 pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
     let placed = written_beside(path, text, mode)?.persist_noclobber(path);
     match placed {
@@ -91,7 +90,7 @@ pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), PkiErr
     }
 }
 
-/// A reader of `path` finds the complete old file or the complete new one.
+/// Replaces the file atomically.
 pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
     let placed = written_beside(path, text, mode)?.persist(path);
     placed
@@ -99,7 +98,7 @@ pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), PkiError
         .map_err(|error| write_error(path, error.error))
 }
 
-/// Held as long as a key and its certificate are put in place together, and while that is finished.
+/// Locked while a key and its certificate are replaced together.
 pub(crate) fn lock(dir: &Path) -> Result<File, PkiError> {
     let locked = || {
         let dir = File::open(dir)?;
@@ -109,14 +108,14 @@ pub(crate) fn lock(dir: &Path) -> Result<File, PkiError> {
     locked().map_err(|source| write_error(dir, source))
 }
 
-/// Puts one file of a folder in place of another.
+/// Renames one file of a folder over another.
 pub(super) fn rename(from: &Path, to: &Path) -> Result<(), PkiError> {
     fs::rename(from, to).map_err(|source| write_error(to, source))
 }
 
 fn written_beside(path: &Path, text: &str, mode: u32) -> Result<NamedTempFile, PkiError> {
     let dir = path.parent().unwrap_or(Path::new("."));
-    // Readable by its owner alone until the mode is set, under any umask of the process.
+    // Readable by its owner alone until the mode is set, whatever the umask.
     let write = || {
         let mut file = NamedTempFile::new_in(dir)?;
         file.as_file()

@@ -1,12 +1,12 @@
 //! The certificates of a cluster, and who may issue them.
 //!
-//! A cluster has one authority, whose key is needed to make a cluster and its coordinators, and may lie in a safe
+//! A cluster has one authority. Its key is needed to create the cluster and its coordinators, and may be kept offline
 //! after that. Each coordinator has a *signer*: a certificate of the authority that allows it to sign members, for a
-//! day at a time. So nodes join and renew without the authority's key being on any running machine. A compromised
-//! coordinator is revoked with all that it ever signed, while the cluster keeps its authority.
+//! day at a time. So nodes join and renew without the authority's key on any running machine. A compromised
+//! coordinator is revoked with everything that it ever signed, while the cluster keeps its authority.
 //!
-//! A member's certificate serves both ends of TLS; the role in its URI alone decides its use. Its serial number has
-//! the time of its admission.
+//! A member's certificate serves as client and as server; the role in its URI alone decides its use. Its serial number
+//! contains the time of its admission.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -27,11 +27,11 @@ pub(crate) use facts::{Facts, facts};
 pub use request::KeyRequest;
 pub(crate) use request::{key_digest, settle};
 
-/// The certificate of the authority, which every member holds.
+/// The authority's certificate, which every member has.
 pub const AUTHORITY_CERTIFICATE_FILE: &str = "ca.pem";
-/// The key of the authority, which leaves its directory never.
+/// The authority's key, which never leaves its folder.
 pub const AUTHORITY_KEY_FILE: &str = "ca.key";
-/// What a coordinator signs members with.
+/// The certificate with which a coordinator signs members.
 pub const SIGNER_CERTIFICATE_FILE: &str = "signer.pem";
 pub const SIGNER_KEY_FILE: &str = "signer.key";
 pub const MEMBER_CERTIFICATE_FILE: &str = "node.pem";
@@ -39,17 +39,17 @@ pub const MEMBER_KEY_FILE: &str = "node.key";
 /// A key whose certificate may not be there yet.
 pub(crate) const NEXT_KEY_FILE: &str = "node.key.next";
 
-/// Whether a group shares the key in this folder of a member. No program renews such a key: the members of the
-/// group could not read the next one.
+/// Whether a group shares the key in this member's folder. No program renews such a key: the group could not read the
+/// new one.
 pub fn is_shared(folder: &Path) -> bool {
     files::is_shared(&folder.join(MEMBER_KEY_FILE))
 }
 
-/// As long as a signer may let a member be good.
+/// The longest validity that a signer may give a member.
 pub const MAX_MEMBER_VALIDITY: Duration = Duration::from_hours(24);
 const MAX_VALIDITY: Duration = Duration::from_hours(24 * 3653);
-/// Clocks are wrong by an hour where a change of the time zone was missed, and a certificate is used
-/// at once.
+/// Certificates are valid from an hour ago: a clock may be wrong by that much after a missed change of the time zone,
+/// and a certificate is used at once.
 const BACKDATING: Duration = Duration::from_mins(65);
 
 /// The validity period of a certificate.
@@ -60,8 +60,7 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// Whether another should take its place: its time is nearly over, or has not come, as after a clock
-    /// that was ahead was set right.
+    /// Whether to renew it: it expires soon, or is not valid yet, as after a fast clock was corrected.
     pub fn is_due(&self, now: SystemTime) -> bool {
         now < self.not_before || self.renewal() <= now
     }
@@ -82,7 +81,7 @@ impl Validity {
             })
     }
 
-    /// What a member gets that will come back for the next one in time.
+    /// The validity for a member that will renew it in time.
     pub fn day() -> Self {
         Self::lasting(MAX_MEMBER_VALIDITY).expect("a day is shorter than the longest validity")
     }
@@ -93,7 +92,7 @@ impl Validity {
         length.is_ok_and(|length| length <= MAX_MEMBER_VALIDITY + 2 * BACKDATING)
     }
 
-    /// When to ask for the next one: with a third of its life left, it can be asked for often.
+    /// When to request the next one: with a third of its life left, there is time for many retries.
     pub fn renewal(&self) -> SystemTime {
         let life = self.not_after.duration_since(self.not_before);
         self.not_before + life.unwrap_or_default() * 2 / 3
@@ -108,7 +107,7 @@ pub(crate) fn certificate_in(path: &Path, pem: &str) -> Result<CertificateDer<'s
     })
 }
 
-/// A certificate, and that of its signer where the authority did not sign it itself.
+/// A certificate, and its signer's if the authority did not sign it itself.
 pub(crate) fn chain_in(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, PkiError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     match chain {
@@ -117,7 +116,7 @@ pub(crate) fn chain_in(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'sta
     }
 }
 
-/// The one URI of a certificate; empty, which is no member's name, when there is none or several.
+/// The only URI of a certificate; empty, which is no member's name, if there is none or several.
 pub(crate) fn sole_uri(certificate: &CertificateDer<'_>) -> Result<String, webpki::Error> {
     let parsed = webpki::EndEntityCert::try_from(certificate)?;
     let mut uris = parsed.valid_uri_names();

@@ -11,11 +11,11 @@ use reweave_proto::name::{ClusterName, MemberName};
 
 use super::{MAX_VALIDITY, PkiError, Validity, facts};
 
-/// What a machine calls itself.
+/// The name of the local machine.
 const LOOPBACK_NAME: &str = "localhost";
 
-/// The same for the same cluster, apart from its dates: the authority's name and usages are
-/// rebuilt from this when it is loaded.
+/// The authority's parameters, which depend only on the cluster: its name and usages are rebuilt from this when it is
+/// loaded.
 pub(super) fn authority(cluster: &ClusterName) -> Result<CertificateParams, PkiError> {
     let mut params = named(&[&cluster.uri()], &format!("Reweave cluster {cluster}"))?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
@@ -24,7 +24,7 @@ pub(super) fn authority(cluster: &ClusterName) -> Result<CertificateParams, PkiE
     Ok(params)
 }
 
-/// For a coordinator, to sign members with and no further signers.
+/// A coordinator's signer, which may sign members but no further signers.
 pub(super) fn signer(
     coordinator: &MemberName,
     validity: Validity,
@@ -38,7 +38,7 @@ pub(super) fn signer(
     Ok(params)
 }
 
-/// What browsers know a coordinator by that come to it, besides its name.
+/// The names under which browsers connect to a coordinator.
 pub(super) fn server(
     coordinator: &MemberName,
     address: IpAddr,

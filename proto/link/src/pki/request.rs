@@ -1,4 +1,4 @@
-//! A key with a pending certificate. It never leaves the folder it was made for.
+//! A new key and its certificate request. The key never leaves its folder.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub struct KeyRequest {
 }
 
 impl KeyRequest {
-    /// A new key for the member whose folder this is. Nothing is written yet.
+    /// A new key for the member of this folder. Nothing is written yet.
     pub fn new(dir: &Path) -> Result<Self, PkiError> {
         let key = KeyPair::generate().map_err(PkiError::Generate)?;
         let request = CertificateParams::default().serialize_request(&key);
@@ -31,13 +31,13 @@ impl KeyRequest {
         })
     }
 
-    /// What is to be signed: proof that the asker has the key, and nothing about who it is.
+    /// The request to be signed. It proves possession of the key, and contains nothing about the member.
     pub fn der(&self) -> &[u8] {
         &self.request
     }
 
-    /// Puts the new key and certificate in place of the old ones. Whenever this is cut short, the
-    /// folder holds either the old pair or the new one: see [`settle`].
+    /// Replaces key and certificate. If this is interrupted, the folder holds either the old pair or the new one: see
+    /// [`settle`].
     pub fn install(&self, chain_pem: &str) -> Result<(), PkiError> {
         let next = self.dir.join(NEXT_KEY_FILE);
         files::make_private_dir(&self.dir)?;
@@ -48,7 +48,7 @@ impl KeyRequest {
         settle(&self.dir)
     }
 
-    /// The same where the folder does not know its authority yet.
+    /// The same, with the authority for a folder that has none yet.
     pub(crate) fn install_with(&self, root_pem: &str, chain_pem: &str) -> Result<(), PkiError> {
         files::make_private_dir(&self.dir)?;
         let authority = self.dir.join(AUTHORITY_CERTIFICATE_FILE);
@@ -57,12 +57,12 @@ impl KeyRequest {
     }
 }
 
-/// Finishes an installation after the certificate was replaced, for who holds the folder's lock.
+/// Completes a replacement after the certificate was written. The caller holds the folder's lock.
 pub(crate) fn settle(dir: &Path) -> Result<(), PkiError> {
     files::rename(&dir.join(NEXT_KEY_FILE), &dir.join(MEMBER_KEY_FILE))
 }
 
-/// Tells keys apart. None when it is no request, or its asker does not have the key.
+/// Distinguishes keys. None if it is no request, or the requester does not have the key.
 pub(crate) fn key_digest(request: &[u8]) -> Option<Digest> {
     let parsed = rcgen::CertificateSigningRequestParams::from_der(&request.into()).ok()?;
     Some(sha256(&parsed.public_key.subject_public_key_info()))

@@ -1,4 +1,4 @@
-//! A cluster to test with: an authority in a directory of its own, and members made as needed.
+//! A test cluster: an authority in a temporary folder, and members as needed.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,10 +14,10 @@ use crate::{Identity, LinkError, Listener, Role, Session, connect};
 pub(super) const ANY_ROLE: &[Role] = &Role::ALL;
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Far more than anything here takes; only a test that hangs meets it.
+/// Far more than any step needs; only a hanging test reaches it.
 const TEST_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// Awaits what must happen.
+/// Awaits something that must happen.
 pub(super) async fn soon<T>(future: impl Future<Output = T>) -> T {
     let done = timeout(TEST_TIMEOUT, future).await;
     done.expect("it happens within minutes")
@@ -57,7 +57,7 @@ impl Cluster {
         self.member(Role::Agent, "h0")
     }
 
-    /// A member of `other` who believes in this cluster's authority.
+    /// A member of `other` that trusts this cluster's authority.
     pub(super) fn infiltrator(&self, other: &Self, role: Role, name: &str) -> Identity {
         self.infiltrator_for(other, role, name, Validity::day())
     }
@@ -83,8 +83,8 @@ pub(super) fn listen(ours: &Identity) -> (Listener, SocketAddr) {
     (listener, address)
 }
 
-/// What both sides say of one attempt: first the one that accepts. An attempt that ran out of time, since the machine
-/// was stalled for as long as a handshake may take, says nothing of either side and is made again.
+/// Both sides' results of one attempt, the accepting side first. An attempt that timed out because the machine was
+/// stalled is repeated.
 pub(super) async fn meet(
     listener: &mut Listener,
     ours: &Identity,
@@ -105,14 +105,13 @@ pub(super) async fn meet(
     .await
 }
 
-/// The two ends of one session: first the coordinator's.
+/// Both ends of a session, the coordinator's first.
 pub(super) async fn session(listener: &mut Listener, ours: &Identity) -> (Session, Session) {
     let (accepted, connected) = meet(listener, ours).await;
     (accepted.unwrap(), connected.unwrap())
 }
 
-/// A coordinator and an agent, and their session. The files are gone before it begins: no disk that
-/// is slow just then makes it wait.
+/// A session of a coordinator and an agent. Their files are removed first, so that a slow disk does not matter.
 pub(super) async fn pair() -> (Session, Session) {
     let (coordinator, agent) = {
         let cluster = Cluster::new("lab");

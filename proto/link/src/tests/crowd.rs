@@ -1,4 +1,4 @@
-//! All members at once, as after a power cut, and those who are admitted beside them.
+//! All members connect at once, as after a power failure, while preferred peers are admitted too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -23,11 +23,11 @@ const AGENT_COUNT: usize = 20;
 const SESSIONS_PER_AGENT: usize = 10;
 const SESSION_COUNT: usize = AGENT_COUNT * SESSIONS_PER_AGENT;
 
-/// How many sessions each agent has that have carried messages and are alive.
+/// The number of live sessions of each agent that have carried messages.
 type Crowd = BTreeMap<String, usize>;
 
-/// One agent's day: it reports, is answered, and stays. A machine that is too busy to admit all at
-/// the first knock, or to hear all in time, makes some come again, as intended.
+/// An agent that reports, gets an answer, and stays. On a busy machine, some attempts time out and are repeated, as
+/// intended.
 async fn work(identity: Identity, coordinator: SocketAddr) {
     let mut dialer = Dialer::new(&identity, vec![coordinator], Role::Coordinator).unwrap();
     loop {
@@ -101,7 +101,7 @@ async fn two_hundred_sessions_at_once() {
     hosting.abort();
 }
 
-/// Members of the cluster agree with each other while thousands of agents are admitted.
+/// Coordinators connect to each other while thousands of agents are admitted.
 #[test]
 fn favoured_peers_get_own_runtime() {
     let apart = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,4 @@
-//! Files that are replaced as a whole, on a disk that loses power.
+//! Files that are replaced atomically, on a disk that loses power.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use reweave_sim_disk::{LossyFiles, ROOT};
 const BEFORE: &[u8] = b"the one before";
 const AFTER: &[u8] = b"the one after it";
 
-/// At each operation, with each part of what was not synced.
+/// Power is lost at each operation, with each part of the unsynced data.
 #[test]
 fn replaced_file_survives_power_loss() {
     let path = Path::new(ROOT).join("record.json");

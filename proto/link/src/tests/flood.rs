@@ -1,4 +1,4 @@
-//! Telemetry without end does not hold up a command.
+//! A command is delivered in time during endless telemetry.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use crate::{Channel, Session};
 
 const PIECE_BYTES: usize = 16 << 10;
 const FLOOD_ROUNDS: usize = 200;
-/// Pieces that fill what a channel holds when the peer reads nothing.
+/// Messages that fill a channel whose peer does not read.
 const PIECES_PER_CHANNEL: usize = 15;
 
-/// Sends telemetry as fast as it goes, for ever, and counts.
+/// Sends telemetry as fast as possible, and counts.
 async fn flood(agent: &Session, start: Instant, sent: &Cell<usize>) {
     let padding = "x".repeat(PIECE_BYTES);
     loop {
@@ -27,7 +27,7 @@ async fn until_full(sent: &Cell<usize>) {
     }
 }
 
-/// The agent's part in commands: it answers each.
+/// An agent that answers each command.
 async fn obey(agent: &Session) {
     loop {
         let command: u32 = agent.receive(Channel::Commands).await.unwrap();
@@ -46,7 +46,7 @@ async fn command(coordinator: &Session, number: u32) -> Duration {
     start.elapsed()
 }
 
-/// How long ago the next piece of telemetry was sent.
+/// The age of the next telemetry message.
 async fn read_telemetry(coordinator: &Session, start: Instant) -> Duration {
     let read = coordinator.receive(Channel::Telemetry).await;
     let (sent, _piece): (Duration, String) = read.unwrap();
@@ -83,8 +83,7 @@ async fn commands_pass_unread_channel() {
     );
 }
 
-/// With a reader that takes one piece for each command, telemetry piles up; commands do not wait
-/// behind the pile.
+/// The reader takes one telemetry message per command, so telemetry queues up; commands do not wait behind it.
 #[tokio::test]
 async fn commands_overtake_telemetry() {
     let (coordinator, agent) = pair().await;

@@ -1,5 +1,4 @@
-//! Versions and clusters that do not fit, with the reason sent to both sides; and peers that never
-//! say hello.
+//! Incompatible versions and clusters, whose reason both sides get; and peers that never send a hello.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
 
 type Outcome = Result<Session, LinkError>;
 
-/// A coordinator that says `host` and an agent that says `visitor`.
+/// A coordinator with the hello `host`, and an agent with the hello `visitor`.
 async fn greet(host: Hello, visitor: Hello) -> (Outcome, Outcome) {
     let cluster = Cluster::new("lab");
     let loopback = "127.0.0.1:0".parse().unwrap();
@@ -77,8 +76,7 @@ async fn lower_minor_version_is_agreed() {
     assert_eq!(connected.unwrap().version(), lower);
 }
 
-/// A peer that speaks the version before is spared what it does not know, and hears everything
-/// else.
+/// A peer of the previous version gets every message that it knows, and no other.
 #[tokio::test]
 async fn older_minor_omits_newer_kinds() {
     let earlier = hello(PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor - 1, "lab");
@@ -128,7 +126,7 @@ async fn another_cluster_is_refused_by_both() {
     );
 }
 
-/// An agent with a good certificate that gets as far as TLS and then does as it likes.
+/// An agent with a valid certificate that stops following the protocol after TLS.
 async fn stray(cluster: &Cluster, address: SocketAddr) -> quinn::Connection {
     let agent = cluster.member(Role::Agent, "stray");
     let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
@@ -138,7 +136,7 @@ async fn stray(cluster: &Cluster, address: SocketAddr) -> quinn::Connection {
     connecting.await.unwrap()
 }
 
-/// What the listener says of a stray that does `act`.
+/// The listener's result for such an agent that does `act`.
 async fn judged<T>(act: impl AsyncFnOnce(quinn::Connection) -> T) -> LinkError {
     let cluster = Cluster::new("lab");
     let (mut listener, address) = listen(&cluster.coordinator());
@@ -194,7 +192,7 @@ async fn third_channel_is_never_granted() {
     let third = agent.connection.open_bi();
     let answered = agent.receive::<u8>(Channel::Commands);
     tokio::time::pause();
-    // Keep-alives have gone to and fro for a while, so it would have been granted by now.
+    // Keep-alives were exchanged for a while, so it would have been admitted by now.
     let waited = tokio::time::timeout(4 * HANDSHAKE_TIMEOUT, async {
         tokio::select! {
             _ = third => "granted",

@@ -1,4 +1,4 @@
-//! How new members get their certificates, and who gets none.
+//! New members get certificates, and others do not.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ fn token(cluster: &Cluster, role: Role, name: &str) -> Token {
     Token::new(&cluster.coordinator(), Member::new(role, name))
 }
 
-/// What becomes of `token` at a listener that gives every caller this `answer`.
+/// The result of `token` at a listener that always gives this `answer`.
 async fn attempt<F: Future<Output = ()>>(
     cluster: &Cluster,
     token: &Token,

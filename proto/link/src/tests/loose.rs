@@ -1,4 +1,4 @@
-//! Messages beside the channels: short ones, that may be lost.
+//! Datagrams: short messages beside the channels, which may be lost.
 
 use super::cluster::{pair, soon};
 use crate::{Channel, LinkError};
@@ -36,7 +36,7 @@ async fn unreadable_datagram_ends_session() {
     );
 }
 
-/// A peer that reads no datagrams keeps little of them, and loses nothing else.
+/// A peer that reads no datagrams keeps few of them, and loses nothing else.
 #[tokio::test]
 async fn unread_datagram_flood_is_bounded() {
     let (coordinator, agent) = pair().await;

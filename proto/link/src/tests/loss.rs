@@ -1,4 +1,4 @@
-//! Peers that vanish, and peers that come back.
+//! Peers that vanish, and peers that return.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,15 +16,14 @@ use crate::{
     connect,
 };
 
-/// A session whose end lives in a runtime that is no longer driven: as in a process that was
-/// stopped, nothing is answered and nothing is said in farewell.
+/// A session whose runtime is no longer driven: like a stopped process, it answers nothing and does not close.
 struct Frozen {
     runtime: Runtime,
     session: Session,
 }
 
 impl Frozen {
-    /// The process is gone for good, and its socket with it.
+    /// The process and its socket are gone.
     fn kill(self) {
         self.runtime.shutdown_background();
         drop(self.session);
@@ -43,7 +42,7 @@ where
     spawn_blocking(run).await.unwrap()
 }
 
-/// Waits for the end of the session in tokio's time, and says how long that took.
+/// Waits for the end of the session, and returns tokio's time until then.
 async fn noticed(session: &Session) -> Duration {
     pause();
     let start = Instant::now();
@@ -54,8 +53,7 @@ async fn noticed(session: &Session) -> Duration {
     start.elapsed()
 }
 
-/// Silence is counted from the first packet that was not answered, which is a keep-alive at the
-/// latest; and timers are a little coarse.
+/// The timeout counts from the first unanswered packet, at the latest a keep-alive; timers are a little coarse.
 fn assert_about_five_seconds(took: Duration) {
     let earliest = IDLE_TIMEOUT - KEEP_ALIVE_INTERVAL;
     let latest = IDLE_TIMEOUT + KEEP_ALIVE_INTERVAL + Duration::from_millis(250);
@@ -77,21 +75,21 @@ async fn coordinator_notices_vanished_agent() {
     frozen.kill();
 }
 
-/// A session with a coordinator that is about to freeze.
+/// A session with a coordinator that will freeze.
 async fn with_frozen_coordinator(cluster: &Cluster) -> (Frozen, Session) {
-    let (tell, told) = oneshot::channel();
+    let (tell, report) = oneshot::channel();
     let coordinator = cluster.coordinator();
     let freezing = freeze(move || async move {
         let (mut listener, address) = listen(&coordinator);
         tell.send(address).unwrap();
         let session = listener.accept().await.unwrap().unwrap();
-        // When this has come, the other side has all that it waits for.
+        // Once this has arrived, the other side has everything that it waits for.
         session.receive::<u8>(Channel::Commands).await.unwrap();
         session
     });
     let agent = cluster.agent();
     let connecting = async {
-        let address = told.await.unwrap();
+        let address = report.await.unwrap();
         let connected = connect(&[address], &agent, Role::Coordinator).await;
         let session = connected.unwrap();
         session.send_any(Channel::Commands, &1_u8).await.unwrap();
@@ -108,7 +106,7 @@ async fn agent_notices_vanished_coordinator() {
     frozen.kill();
 }
 
-/// The address may be taken for a moment after its last owner is gone.
+/// The address may be in use for a moment after its last owner has ended.
 async fn bind_again(address: SocketAddr, ours: &Identity) -> Listener {
     let binding = async {
         loop {
@@ -184,7 +182,7 @@ async fn agent_tries_next_address() {
     assert_eq!(again.address(), address);
 }
 
-/// However fast the network is, the waits between these sessions add up.
+/// The delays between these sessions add up, whatever the speed of the network.
 #[tokio::test]
 async fn short_sessions_increase_backoff() {
     let cluster = Cluster::new("lab");
@@ -211,7 +209,7 @@ async fn unreachable_address_fails_in_time() {
     let error = soon(connect(&[address, address], &agent, Role::Coordinator))
         .await
         .unwrap_err();
-    // Neither waits for the other.
+    // The attempts do not wait for each other.
     assert_eq!(start.elapsed().as_secs(), HANDSHAKE_TIMEOUT.as_secs());
     let each = format!("{address} did not complete the handshake in time: is it running there?");
     assert_eq!(
@@ -222,7 +220,7 @@ async fn unreachable_address_fails_in_time() {
     assert!(matches!(error, LinkError::NoAddress));
 }
 
-/// Answers every caller and admits none, as a busy coordinator does.
+/// Answers every client and admits none, as a busy coordinator does.
 async fn stammer(busy: UdpSocket) {
     let mut heard = [0; 1500];
     while let Ok((_, from)) = busy.recv_from(&mut heard).await {
@@ -230,7 +228,7 @@ async fn stammer(busy: UdpSocket) {
     }
 }
 
-/// Others would be kept busy too, by all who are kept waiting here.
+/// Trying a silent address must not take as long as trying a busy one.
 #[tokio::test]
 async fn silent_address_fails_before_busy_one() {
     let cluster = Cluster::new("lab");
@@ -238,7 +236,7 @@ async fn silent_address_fails_before_busy_one() {
     tokio::spawn(async move { while listener.accept().await.is_some() {} });
     let agent = cluster.agent();
     let [silent, busy] = [(), ()].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
-    let [nobody, somebody] = [&silent, &busy].map(|it| it.local_addr().unwrap());
+    let [silent_address, busy_address] = [&silent, &busy].map(|it| it.local_addr().unwrap());
     busy.set_nonblocking(true).unwrap();
     tokio::spawn(stammer(UdpSocket::from_std(busy).unwrap()));
     let reached_past = async |first| {
@@ -247,8 +245,10 @@ async fn silent_address_fails_before_busy_one() {
         assert_eq!(session.unwrap().address(), address);
         start.elapsed()
     };
-    let waited = soon(async { tokio::join!(reached_past(nobody), reached_past(somebody)) }).await;
-    // Both waited at once: where the machine stalled, it did for both.
+    let waited =
+        soon(async { tokio::join!(reached_past(silent_address), reached_past(busy_address)) })
+            .await;
+    // Both waited at once, so a stall of the machine affects both.
     assert!(waited.0 < waited.1, "{waited:?}");
     assert!(waited.1 >= HANDSHAKE_TIMEOUT, "{waited:?}");
 }

@@ -1,5 +1,4 @@
-//! Sessions over real QUIC on loopback. Where time must pass, it is tokio's, and stands still
-//! otherwise.
+//! Sessions over real QUIC on loopback, with tokio's clock, which is paused except where time must pass.
 
 mod cluster;
 mod crowd;

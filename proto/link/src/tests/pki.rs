@@ -104,7 +104,7 @@ fn authority_is_never_overwritten() {
     );
 }
 
-/// As when two make a cluster in one place at one time.
+/// As if two processes created a cluster in one place at the same time.
 #[test]
 fn new_file_never_replaces_existing() {
     let dir = tempfile::tempdir().unwrap();
@@ -257,7 +257,7 @@ fn invalid_names_get_no_certificate() {
     assert!(matches!(created, Err(PkiError::Name(_))));
 }
 
-/// A program may be started while another of the same member has its certificate renewed.
+/// A program may start while another program of the member renews its certificate.
 #[test]
 fn folder_is_readable_during_renewal() {
     let cluster = Cluster::new("lab");

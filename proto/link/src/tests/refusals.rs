@@ -1,4 +1,4 @@
-//! Who is not let in. The side that refuses knows why; the side that is refused learns that it is.
+//! Refused peers. The refusing side knows the reason; the refused side learns that it was refused.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -31,7 +31,7 @@ fn future() -> Validity {
     }
 }
 
-/// The reason of the side that refused.
+/// The reason on the refusing side.
 fn refusal<T>(outcome: Result<T, LinkError>) -> PeerRefusal {
     match outcome.map(drop) {
         Err(LinkError::Refused { source, .. }) => source,
@@ -39,7 +39,7 @@ fn refusal<T>(outcome: Result<T, LinkError>) -> PeerRefusal {
     }
 }
 
-/// What the side that was refused can see for itself.
+/// What the refused side can detect by itself.
 fn refused<T>(outcome: Result<T, LinkError>) -> Option<PeerRefusal> {
     match outcome.map(drop) {
         Err(LinkError::RefusedByPeer { own_problem, .. }) => own_problem,
@@ -94,7 +94,7 @@ async fn expired_agent_is_refused() {
     assert!(matches!(own_problem, Some(PeerRefusal::Expired { .. })));
 }
 
-/// A peer that can write any name into a certificate is not called by it.
+/// A peer that can put any name into a certificate is not named by it.
 #[tokio::test]
 async fn expired_foreign_agent_is_unnamed() {
     let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
@@ -160,7 +160,7 @@ async fn unaccepted_role_is_refused() {
     assert_eq!(refused(connected), None);
 }
 
-/// Someone who passes for a member on this side of the wire, and shows another certificate.
+/// A peer whose local identity is a member, and whose certificate is another one.
 fn impostor(cluster: &Cluster, uris: &[&str]) -> Identity {
     let dir = cluster.dir("impostor");
     let signed = cluster.authority.sign(uris, "x", Validity::day(), &dir);
@@ -192,7 +192,7 @@ async fn certificate_must_name_one_member() {
     }
 }
 
-/// A client that will take any coordinator of the cluster, with the certificate given or none.
+/// A client that accepts any coordinator of the cluster, with this certificate or none.
 async fn visit(listener: &mut Listener, visitor: &Identity, shows: bool) -> Visit {
     let roles = [Role::Coordinator];
     let builder = rustls::ClientConfig::builder_with_provider(visitor.provider().clone())
@@ -268,7 +268,7 @@ async fn session_tickets_are_never_resumed() {
     let cluster = Cluster::new("lab");
     let (mut listener, address) = listen(&cluster.coordinator());
     let agent = cluster.agent();
-    // One configuration for both, so that it could remember.
+    // One configuration for both attempts, so that it could resume.
     let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
     let config = ClientConfig::new(Arc::new(crypto));
     let endpoint = transport::client_endpoint(address, None, ReceiveFlag::default()).unwrap();
@@ -278,7 +278,7 @@ async fn session_tickets_are_never_resumed() {
         let first = connecting().await.unwrap();
         opening::open(&first, &hello).await.unwrap()
     };
-    // With the hello, all that there might be to resume with has come too.
+    // By the hello, a session ticket would have arrived.
     let (accepted, _opened) = soon(async { tokio::join!(listener.accept(), greeting) }).await;
     accepted.unwrap().unwrap();
     assert!(connecting().into_0rtt().is_err());

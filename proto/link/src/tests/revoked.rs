@@ -1,4 +1,4 @@
-//! Members that are revoked, and signers that are, or that do what they may not.
+//! Revoked members, revoked signers, and signers that exceed their rights.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ fn denying(member: &Member, up_to: u64) -> DenyList {
     list
 }
 
-/// What the listening side finds of `visitor`.
+/// The listening side's result for `visitor`.
 async fn refused(ours: &Identity, visitor: &Identity) -> PeerRefusal {
     let (mut listener, _) = listen(ours);
     match meet(&mut listener, visitor).await.0 {
@@ -104,7 +104,7 @@ async fn revoked_signer_voids_its_certificates() {
     session(&mut listener, &other).await;
 }
 
-/// Of one that led, its signer has signed the certificates of all agents.
+/// The signer of a former leader has signed all agents' certificates.
 #[tokio::test]
 async fn removed_coordinator_keeps_its_signatures() {
     let cluster = Cluster::new("lab");
@@ -136,7 +136,7 @@ fn removed(name: &str) -> DeniedCoordinators {
     }
 }
 
-/// In sessions that have begun already, and when its next command starts.
+/// Checked in running sessions, and when the next command starts.
 #[tokio::test]
 async fn operator_refuses_coordinators_learned_of() {
     let cluster = Cluster::new("lab");
@@ -185,7 +185,7 @@ async fn signer_cannot_sign_long_lifetimes() {
     let month = Validity::lasting(30 * crate::pki::MAX_MEMBER_VALIDITY).unwrap();
     let kept = signer.issue(Role::Agent, "h0", month, &dir);
     assert!(matches!(kept, Err(PkiError::TooLongForSigner)));
-    // The owner of the key asks no permission.
+    // The owner of the key can sign anything.
     signer
         .sign(&["spiffe://lab/agent/h0"], "h0", month, &dir)
         .unwrap();
@@ -219,7 +219,7 @@ async fn session_expires_with_certificate_unless_renewed() {
     ));
 }
 
-/// Cut short anywhere, the folder holds one pair or the other.
+/// Wherever it is interrupted, the folder holds one of both pairs.
 #[test]
 fn interrupted_renewal_finishes_on_load() {
     let cluster = Cluster::new("lab");
@@ -232,7 +232,7 @@ fn interrupted_renewal_finishes_on_load() {
         .certify(request.der(), &member, Admission(1));
     let files = ["node.key", "node.pem"].map(|name| std::fs::read(dir.join(name)).unwrap());
     request.install(&chain.unwrap()).unwrap();
-    // Before the certificate came: the next key is there, and the old pair.
+    // Before the certificate came: the next key is there, with the old pair.
     std::fs::rename(dir.join("node.key"), dir.join("node.key.next")).unwrap();
     let new = std::fs::read(dir.join("node.pem")).unwrap();
     std::fs::write(dir.join("node.key"), &files[0]).unwrap();

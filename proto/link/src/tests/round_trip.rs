@@ -1,4 +1,4 @@
-//! Messages come through, in order, both ways, on both channels, also when a caller stops waiting.
+//! Messages arrive in order, in both directions and on both channels, also after cancellations.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -14,7 +14,7 @@ use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 use super::cluster::{Cluster, listen, pair, session, soon};
 use crate::{Channel, Peer, Role, Session};
 
-/// Polls once and gives up, as a `select!` may.
+/// Polls once and cancels, as a `select!` may.
 async fn give_up<T>(future: impl Future<Output = T>) -> bool {
     let mut future = std::pin::pin!(future);
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
@@ -69,7 +69,7 @@ async fn both_ends_know_their_peer() {
     }
 }
 
-/// Longer than what the channel holds in flight, so that sending it needs a reader.
+/// Longer than what a channel holds in flight, so that sending needs a reader.
 fn long() -> String {
     "there is more than one way ".repeat(30_000)
 }

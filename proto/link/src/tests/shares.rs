@@ -1,4 +1,4 @@
-//! Packets beyond a peer's share are dropped unseen; others are heard as before.
+//! Packets above a peer's limit are dropped unread; other peers are not affected.
 
 use super::cluster::{Cluster, listen, session, soon};
 use crate::{Channel, Role, Session, TokenBucket};
@@ -32,7 +32,7 @@ async fn peer_is_limited_to_its_share() {
         soon(flood(&hostile)).await;
         soon(is_heard(&honest, &from_honest)).await;
     }
-    // What was read at once counts at once.
+    // Packets that are read together count together.
     let heard = from_hostile.heard_packets() - before;
     assert!(heard <= 2 * SHARE_PACKETS, "{heard} packets");
     drop(share);

@@ -1,4 +1,4 @@
-//! What is no message ends the session, and both sides say why.
+//! An invalid message ends the session, and both sides report why.
 
 use bytes::Bytes;
 use reweave_common::error::error_chain;

@@ -14,19 +14,19 @@ use crate::join::{JoinError, Token, enter};
 use crate::pki::{KeyRequest, MEMBER_CERTIFICATE_FILE, PkiError};
 use crate::{Channel, DenyListFile, Identity, LinkError, Role, Session};
 
-/// Certificates go by the time of day, which may be set again at any time.
+/// Certificates expire by the clock, which may be set at any time.
 const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 pub struct Certificate {
     folder: PathBuf,
     identity: Identity,
-    /// For those who hold none of their own.
+    /// The newest certificate, for tasks without their own.
     newest: watch::Sender<Identity>,
     notices: Notices,
 }
 
 impl Certificate {
-    /// Of a folder that holds one of this role.
+    /// Loads the certificate of this role from a folder.
     pub fn load(folder: &Path, role: Role) -> Result<Self, CertificateError> {
         let failed = |source| CertificateError::Identity {
             folder: folder.to_owned(),
@@ -54,8 +54,8 @@ impl Certificate {
         })
     }
 
-    /// Obtains a certificate with a token, unless there is one already: a member that is started
-    /// again has the same command. New members are heard at these listeners.
+    /// Obtains a certificate with a token, unless there is one already: a restarted member has the same command line.
+    /// The addresses are those of join listeners.
     pub async fn obtain(
         folder: &Path,
         doors: &[SocketAddr],
@@ -83,8 +83,8 @@ impl Certificate {
         self.notices.clone()
     }
 
-    /// Renews the certificate over the session whenever a third of its life is left; the session
-    /// goes on. `answers` are the coordinator's. Ends when the session does.
+    /// Renews the certificate over the session whenever a third of its life is left; the session continues. `answers`
+    /// are the coordinator's. Ends with the session.
     pub(super) async fn keep_good<D: MemberProtocol>(
         &mut self,
         session: &Session,

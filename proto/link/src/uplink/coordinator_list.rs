@@ -1,5 +1,5 @@
-//! The latest list of coordinators. It is stored beside the certificate: the addresses that a member is started with
-//! may all become obsolete.
+//! The latest list of coordinators, stored beside the certificate: all addresses that a member is started with may
+//! become obsolete.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -21,8 +21,7 @@ pub(super) struct CoordinatorList {
 }
 
 impl CoordinatorList {
-    /// Those that there were when a member last ran here. Others were added by hand, so a file that cannot be read
-    /// stops no member.
+    /// Loads the list of the last run. Other addresses are configured, so an unreadable file does not stop the member.
     pub(super) fn load(folder: &Path) -> Self {
         let path = folder.join(COORDINATORS_FILE);
         let seats = read(&path).unwrap_or_else(|error| {
@@ -36,7 +35,7 @@ impl CoordinatorList {
         Self { path, seats }
     }
 
-    /// At once, and when a member starts here again. A list that cannot be is not accepted.
+    /// Uses the list at once and at the next start. An invalid list is ignored.
     pub(super) fn note(&self, seats: Vec<CoordinatorAddress>) {
         if !is_sound(&seats) {
             return tracing::warn!(

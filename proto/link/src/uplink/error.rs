@@ -39,7 +39,7 @@ pub enum CertificateError {
 }
 
 impl CertificateError {
-    /// Whether another folder was meant.
+    /// Whether the error is about the folder.
     pub fn is_of_the_folder(&self) -> bool {
         matches!(self, Self::Identity { .. } | Self::OtherRole { .. })
     }

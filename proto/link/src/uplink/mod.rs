@@ -28,34 +28,34 @@ pub use error::CertificateError;
 use notices::Notices;
 use standby_sessions::StandbySessions;
 
-/// What is measured while the line is slow or gone is of no use later.
+/// Measurements that wait for a slow or lost session are soon outdated.
 const MAX_QUEUED_REPORTS: usize = 8;
-/// Instructions come one by one, each after the answer to the one before.
+/// Instructions come one by one, each after the answer to the previous one.
 const MAX_QUEUED_ANSWERS: usize = 64;
 /// Clocks drift slowly, and are set rarely.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
-/// How often is looked whether anything was heard; after this many looks without success something is said that must be
-/// acknowledged, and after this many the coordinator is given up for another.
+/// How often to check whether anything was received; after this many checks without success a message is sent that
+/// must be acknowledged, and after this many another coordinator is tried.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 const PING_AFTER_CHECKS: u32 = 5;
 const GIVE_UP_AFTER_CHECKS: u32 = 12;
-/// Saying goodbye takes no longer.
+/// The time for closing a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The messages of one kind of member, in both directions.
 pub trait MemberProtocol: 'static {
     type Said: Serialize + SinceVersion + Send + Sync;
     type Heard: DeserializeOwned + Into<Order<Self::Instruction>> + Send;
-    /// Its instructions.
+    /// The instructions for this kind of member.
     type Instruction: Send;
-    /// What it has to tell when there is room for it, and nothing is lost without it.
+    /// Measurements, which may be dropped if there is no room.
     type Measured: Send;
-    /// What turns that into words, again for each session.
+    /// Turns measurements into messages; a new one for each session.
     type Report: Default + Send;
 
-    /// What the member's clock shows.
+    /// The message with the member's clock.
     fn clock(time_of_day_us: u64) -> Self::Said;
-    /// Certify this new key for me.
+    /// The request to certify a new key.
     fn renew(request: Vec<u8>) -> Self::Said;
     fn report(report: &mut Self::Report, measured: Self::Measured) -> Self::Said;
 }
@@ -70,18 +70,18 @@ pub struct Uplink<D: MemberProtocol> {
 #[derive(Debug)]
 pub enum UplinkEvent<T> {
     Connected,
-    Told(T),
+    Instructed(T),
     Lost,
 }
 
-/// What waits to be sent.
+/// Messages that wait to be sent.
 struct OutboundQueues<D: MemberProtocol> {
     measured: mpsc::Receiver<D::Measured>,
     answers: mpsc::Receiver<D::Said>,
 }
 
 impl<D: MemberProtocol> Uplink<D> {
-    /// Must be called inside a runtime.
+    /// Must be called inside a tokio runtime.
     pub fn start(dialer: Dialer, certificate: Certificate) -> Self {
         let (tell, events) = mpsc::channel(MAX_QUEUED_ANSWERS);
         let (measured, measured_out) = mpsc::channel(MAX_QUEUED_REPORTS);
@@ -104,18 +104,18 @@ impl<D: MemberProtocol> Uplink<D> {
         self.events.recv().await
     }
 
-    /// Tells the coordinator that this member leaves.
+    /// Closes the session with the coordinator.
     pub async fn close(mut self) {
         self.events.close();
         let _ = timeout(CLOSE_TIMEOUT, self.task).await;
     }
 
-    /// Sends it, unless the line is gone or too slow: there will be a newer one.
+    /// Sends a measurement, unless the session is lost or slow: a newer one will follow.
     pub fn send_measured(&self, measured: D::Measured) {
         let _ = self.measured.try_send(measured);
     }
 
-    /// Sends it, unless the line is gone: then the coordinator will ask again.
+    /// Sends an answer, unless the session is lost: the coordinator will ask again.
     pub fn answer(&self, answer: D::Said) {
         let _ = self.answers.try_send(answer);
     }
@@ -158,7 +158,7 @@ async fn keep_up<D: MemberProtocol>(
                 dialer.go_elsewhere(there);
             }
             Some(SessionEnd::Called(there)) => {
-                // Who is gone hears nothing of it, and who calls does not wait for that.
+                // Closing does not delay the next session.
                 tokio::spawn(session.close("another coordinator leads"));
                 reserves.go_to(*there);
             }
@@ -190,15 +190,15 @@ impl<D: MemberProtocol> OutboundQueues<D> {
 /// Why a session ends.
 enum SessionEnd {
     Lost(LinkError),
-    /// Nothing is heard, and there are others to ask.
+    /// The coordinator is silent, and there are others.
     Silent,
-    /// Another coordinator leads, there if that is known.
+    /// Another coordinator leads; its address, if known.
     Elsewhere(Option<SocketAddr>),
-    /// This one has come to lead.
+    /// This coordinator has become leader.
     Called(Box<Session>),
 }
 
-/// Serves both directions until one of them fails, or there is nothing to be had here.
+/// Serves both directions until one of them fails, or the coordinator does not lead.
 async fn serve<D: MemberProtocol>(
     session: &Session,
     tell: &EventSender<D>,
@@ -216,7 +216,7 @@ async fn serve<D: MemberProtocol>(
         error = answer(session, &mut outgoing.answers) => error,
         error = report::<D>(session, &mut outgoing.measured) => error,
         error = certificate.keep_good::<D>(session, heard) => error,
-        error = tell_the_time::<D>(session) => error,
+        error = send_time::<D>(session) => error,
         error = session.revoked() => error,
     };
     SessionEnd::Lost(error)
@@ -231,11 +231,13 @@ async fn listen<D: MemberProtocol>(
     loop {
         let heard = session.receive::<D::Heard>(Channel::Commands).await;
         match heard.map(Into::into) {
-            Ok(Order::Told(error_chain)) => drop(tell.send(UplinkEvent::Told(error_chain)).await),
+            Ok(Order::Instructed(instruction)) => {
+                drop(tell.send(UplinkEvent::Instructed(instruction)).await)
+            }
             // An answer without a waiting request is ignored.
             Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),
             Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
-            // It is asked already.
+            // It is the one in use.
             Ok(Order::Here) => {}
             Ok(notice) => notices.note(session, notice),
             Err(error) => return SessionEnd::Lost(error),
@@ -243,8 +245,8 @@ async fn listen<D: MemberProtocol>(
     }
 }
 
-/// Waits until nothing has been heard for a while, though something was said, and there is another coordinator to ask.
-/// Moments in which this process did not run count once.
+/// Waits until nothing was received for a while, although something was sent, and another coordinator is known. A
+/// pause of this process counts once.
 async fn silence<D: MemberProtocol>(session: &Session, has_others: impl Fn() -> bool) {
     let mut looks = interval(LIVENESS_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -259,14 +261,14 @@ async fn silence<D: MemberProtocol>(session: &Session, has_others: impl Fn() -> 
         };
         heard = now;
         if in_vain == PING_AFTER_CHECKS {
-            // A channel that is full says enough by itself.
+            // A full channel is sign enough.
             let _ = timeout(LIVENESS_INTERVAL, send_clock::<D>(session)).await;
         }
     }
 }
 
-/// So that the coordinator can say whose clock is wrong.
-async fn tell_the_time<D: MemberProtocol>(session: &Session) -> LinkError {
+/// Reports the clock, so that the coordinator can find wrong clocks.
+async fn send_time<D: MemberProtocol>(session: &Session) -> LinkError {
     let mut ticks = interval(CLOCK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -284,7 +286,7 @@ async fn send_clock<D: MemberProtocol>(session: &Session) -> Result<(), LinkErro
     session.send(Channel::Commands, &clock).await
 }
 
-/// A full picture first, and then what has changed.
+/// Reports everything first, and then what has changed.
 async fn report<D: MemberProtocol>(
     session: &Session,
     measured: &mut mpsc::Receiver<D::Measured>,
@@ -311,18 +313,18 @@ async fn answer<S: Serialize + SinceVersion>(
     session.closed().await
 }
 
-/// As people write where a coordinator listens: an address alone stands for the usual port.
+/// Parses a coordinator's address; an address without a port gets the usual one.
 pub fn coordinator(text: &str) -> Result<SocketAddr, AddrParseError> {
     let alone = |_| Ok((text.parse::<IpAddr>()?, DEFAULT_PORT).into());
     text.parse().or_else(alone)
 }
 
-/// The join listeners: this address, or else the next port of each coordinator.
-pub fn doors(coordinators: &[SocketAddr], told: &[SocketAddr]) -> Vec<SocketAddr> {
+/// The join listeners: this address, or the next port of each coordinator.
+pub fn doors(coordinators: &[SocketAddr], socket_addr: &[SocketAddr]) -> Vec<SocketAddr> {
     let beside = |to: &SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
-    match told {
+    match socket_addr {
         [] => coordinators.iter().map(beside).collect(),
-        told => told.to_vec(),
+        socket_addr => socket_addr.to_vec(),
     }
 }
 

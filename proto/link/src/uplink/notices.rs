@@ -20,7 +20,7 @@ impl Notices {
             Order::Removed(list) => self.denied.note_removed(from, list),
             Order::Coordinators(seats) if self.denied.check(from).is_ok() => self.known.note(seats),
             Order::Coordinators(_)
-            | Order::Told(_)
+            | Order::Instructed(_)
             | Order::Renewed { .. }
             | Order::Elsewhere(_)
             | Order::Here => {}

@@ -1,5 +1,5 @@
-//! Standby sessions with coordinators that do not lead. After a leader change, a member with a standby session needs
-//! no new admission, together with all other members.
+//! Standby sessions with followers. After a leader change, a member with a standby session needs no new admission,
+//! together with all other members.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,13 +21,13 @@ use crate::identity::Identity;
 use crate::receive_limit::ReceiveFlag;
 use crate::session::{Channel, Session};
 
-/// Thousands of members that are admitted together open their standby sessions one after the other. Tests have one.
+/// Thousands of members that start together open their standby sessions spread over this time. Tests have one member.
 const MAX_START_DELAY: TimeSpan = if cfg!(test) {
     TimeSpan::ZERO
 } else {
     TimeSpan::from_secs(30)
 };
-/// Coordinators that reach each other have chosen one by then.
+/// Coordinators that reach each other have elected a leader by then.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct StandbySessions {
@@ -36,13 +36,13 @@ pub(super) struct StandbySessions {
     addresses: Vec<SocketAddr>,
     seats: watch::Receiver<Vec<CoordinatorAddress>>,
     kept: BTreeMap<SocketAddr, AbortHandle>,
-    /// They end when it does.
+    /// The tasks end with this value.
     tasks: JoinSet<()>,
     called: mpsc::Receiver<Session>,
     chosen: Option<Session>,
 }
 
-/// What it takes to keep one.
+/// Everything that a standby session needs.
 #[derive(Clone)]
 struct StandbyContext {
     caller: Caller,
@@ -79,19 +79,20 @@ impl StandbySessions {
         self.seats.borrow().clone()
     }
 
-    /// Whether there is another coordinator than the one that is asked now, at the time of the call.
+    /// Whether another coordinator than the current one is known, at the time of the call.
     pub(super) fn has_others(&self) -> impl Fn() -> bool + use<> {
         let (configured, seats) = (self.addresses.len(), self.seats.clone());
         move || configured.max(seats.borrow().len()) > 1
     }
 
-    /// One with each coordinator, but for the one that is asked now.
+    /// Opens a session with each coordinator other than the current one.
     fn keep_all_but<D: MemberProtocol>(&mut self, asked: &Session) {
         while self.tasks.try_join_next().is_some() {}
         let wanted = self.wanted(asked);
-        let is_told = !self.seats.borrow_and_update().is_empty();
+        let is_reported = !self.seats.borrow_and_update().is_empty();
         self.kept.retain(|address, reserve| {
-            let is_needless = *address == asked.address() || is_told && !wanted.contains(address);
+            let is_needless =
+                *address == asked.address() || is_reported && !wanted.contains(address);
             if is_needless {
                 reserve.abort();
             }
@@ -105,8 +106,8 @@ impl StandbySessions {
         }
     }
 
-    /// Where all others are. The one that is asked may have been found by another of its addresses: two
-    /// sessions of one member there would take each other's place.
+    /// The addresses of all others. The current coordinator may also be listed with another address: two sessions of
+    /// one member there would replace each other.
     fn wanted(&self, asked: &Session) -> Vec<SocketAddr> {
         let seats = self.seats.borrow();
         let others = seats.iter().filter(|seat| seat.name != asked.peer().name);
@@ -119,8 +120,8 @@ impl StandbySessions {
         wanted
     }
 
-    /// The session with one that has come to lead. Meanwhile one is kept with each of the others, also of those that
-    /// join later.
+    /// Returns the session with a coordinator that has become leader. Until then, keeps one with each of the others,
+    /// including new ones.
     pub(super) async fn called_beside<D: MemberProtocol>(&mut self, asked: &Session) -> Session {
         loop {
             self.keep_all_but::<D>(asked);
@@ -132,7 +133,7 @@ impl StandbySessions {
         }
     }
 
-    /// A member that a follower has admitted waits there, and needs no new admission for that.
+    /// Keeps a session with a follower that has admitted this member, which then needs no new admission.
     pub(super) fn keep<D: MemberProtocol>(&mut self, session: Session) {
         let address = session.address();
         let keeping = self.reserve.clone().keep::<D>(address, Some(session));
@@ -141,21 +142,22 @@ impl StandbySessions {
         }
     }
 
-    /// This one is the next.
+    /// Uses this session next.
     pub(super) fn go_to(&mut self, called: Session) {
         self.chosen = Some(called);
     }
 
-    /// The session with one that has come to lead.
+    /// The session with a coordinator that has become leader.
     async fn called(&mut self) -> Session {
         match self.called.recv().await {
             Some(session) => session,
-            // This holds a way to call, too, so there is always one.
+            // This holds a sender itself, so the channel stays open.
             None => std::future::pending().await,
         }
     }
 
-    /// The next to ask: a new leader calls those who wait, and where none has called in time, all are asked who leads.
+    /// The next session: a new leader calls waiting members. If none does in time, all coordinators are asked for the
+    /// leader.
     pub(super) async fn next(&mut self, dialer: &mut Dialer) -> Session {
         if let Some(session) = self.chosen.take() {
             dialer.stay_with(session.address());
@@ -178,7 +180,7 @@ impl StandbySessions {
 }
 
 impl StandbyContext {
-    /// Until it is called, and with the newest certificate whenever it has to come again.
+    /// Keeps the session until it is called, and reconnects with the newest certificate.
     async fn keep<D: MemberProtocol>(mut self, address: SocketAddr, mut held: Option<Session>) {
         loop {
             let session = match held.take() {
@@ -215,16 +217,16 @@ impl StandbyContext {
             let heard = session.receive::<D::Heard>(Channel::Commands).await;
             match heard.map(Into::into) {
                 Ok(Order::Here) => return true,
-                // Who leads is for the one to say that is asked.
+                // Only the current coordinator's redirects count.
                 Ok(Order::Elsewhere(_)) => {}
-                Ok(Order::Told(_) | Order::Renewed { .. }) | Err(_) => return false,
+                Ok(Order::Instructed(_) | Order::Renewed { .. }) | Err(_) => return false,
                 Ok(notice) => self.notices.note(session, notice),
             }
         }
     }
 }
 
-/// Counted for as long as it lives.
+/// Counts as waiting as long as it exists.
 struct WaitGuard(Arc<AtomicUsize>);
 
 impl WaitGuard {

@@ -1,4 +1,4 @@
-//! To which coordinator the uplink leads, and for how long.
+//! Which coordinator the uplink uses, and for how long.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc;
@@ -40,8 +40,7 @@ impl MemberProtocol for Plain {
 
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// A coordinator that lets one agent in, and stands still from then on: in its runtime nothing is
-/// driven any longer.
+/// A coordinator that admits one agent and then freezes: its runtime is no longer driven.
 struct Frozen {
     address: SocketAddr,
     _stays: mpsc::Sender<()>,
@@ -49,7 +48,7 @@ struct Frozen {
 
 impl Frozen {
     fn begin(ours: Identity) -> Self {
-        let (tell, told) = mpsc::channel();
+        let (tell, report) = mpsc::channel();
         let (stays, goes) = mpsc::channel::<()>();
         thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -63,7 +62,7 @@ impl Frozen {
             drop(session);
         });
         Self {
-            address: told.recv().unwrap(),
+            address: report.recv().unwrap(),
             _stays: stays,
         }
     }
@@ -77,7 +76,7 @@ fn issued(authority: &Authority, home: &TempDir, role: Role, name: &str) -> std:
     folder
 }
 
-/// How long it takes until the agent leaves, with this many other addresses that it knows.
+/// The time until the agent leaves, with this many other known addresses.
 async fn leaves_after(others: usize) -> Duration {
     let home = tempfile::tempdir().unwrap();
     let authority = Authority::create(&home.path().join("authority"), "lab").unwrap();
@@ -115,8 +114,7 @@ async fn only_coordinator_is_waited_for() {
     assert!(after > IDLE_TIMEOUT / 2, "{after:?}");
 }
 
-/// A coordinator in the same runtime, and the line of an agent whose certificate has lived this
-/// long of its day.
+/// A coordinator, and the uplink of an agent whose certificate has lived this long of its day.
 struct Renewing {
     home: TempDir,
     authority: Authority,
@@ -156,7 +154,7 @@ impl Renewing {
         }
     }
 
-    /// The request that comes before what is said now, if one does.
+    /// The renewal request before this mark, if any.
     async fn asked_before(&self, mark: u64) -> Option<Vec<u8>> {
         self.line.answer(Plain::clock(mark));
         let mut asked = None;
@@ -169,7 +167,7 @@ impl Renewing {
         }
     }
 
-    /// Twice, since all that a line does at first is done by then.
+    /// Checked twice: after the second time, everything that an uplink does at its start is done.
     async fn asked(&self) -> Option<Vec<u8>> {
         let first = self.asked_before(1).await;
         first.or(self.asked_before(2).await)
@@ -204,7 +202,7 @@ async fn renewed_certificate_keeps_session() {
     }
 }
 
-/// Coordinators of one runtime, and the line of an agent that knows them all.
+/// Coordinators, and the uplink of an agent that knows them all.
 struct Court {
     _home: TempDir,
     listeners: [Listener; 2],
@@ -242,7 +240,7 @@ impl Court {
         }
     }
 
-    /// The sessions with the one that is asked, and with the one that waits.
+    /// The current session, and the standby session.
     async fn sessions(&mut self) -> [Session; 2] {
         let asked = self.listeners[0].accept().await.unwrap().unwrap();
         assert!(matches!(
@@ -254,21 +252,24 @@ impl Court {
         [asked, waits]
     }
 
-    /// All that this coordinator has said.
+    /// Checks everything that this coordinator has sent.
     async fn expect_heard(&mut self, session: &Session) {
         say(session, CoordinatorMessage::Watch(Watch::default())).await;
         let heard = self.line.next().await;
-        assert!(matches!(heard, Some(UplinkEvent::Told(_))), "{heard:?}");
+        assert!(
+            matches!(heard, Some(UplinkEvent::Instructed(_))),
+            "{heard:?}"
+        );
     }
 
-    /// Those that the agent refuses where it starts again.
+    /// The coordinators that a restarted agent refuses.
     fn removed(&self) -> DenyList {
         let agent = Identity::load(&self.agent).unwrap();
         DenyListFile::load(&self.agent, &agent).unwrap();
         agent.denied().now().removed.clone()
     }
 
-    /// What the agent says now comes here.
+    /// Checks that the agent's messages arrive here.
     async fn expect_at(&self, session: &Session) {
         let mark = Plain::clock(7);
         self.line.answer(mark.clone());
@@ -308,7 +309,7 @@ async fn standby_is_asked_when_leading() {
     court.expect_at(&again).await;
 }
 
-/// It waits with coordinators that others named, and knows them when it is started again.
+/// The agent keeps standby sessions with coordinators that others named, and knows them after a restart.
 #[tokio::test]
 async fn coordinator_learned_from_peer_is_found() {
     let mut court = Court::known_to_the(1);
@@ -349,7 +350,7 @@ async fn coordinator_learned_from_peer_is_found() {
     assert_eq!(again.peer().name, "h0");
 }
 
-/// No member has to be admitted again for it.
+/// No member has to be admitted again.
 #[tokio::test]
 async fn lost_leader_is_replaced_by_caller() {
     let mut court = Court::new();
@@ -364,7 +365,7 @@ async fn lost_leader_is_replaced_by_caller() {
     court.expect_at(&waits).await;
 }
 
-/// As of this time, of coordinators that were removed then.
+/// A list of coordinators that were removed at this time.
 fn removal(as_of: u64, names: &[&str]) -> RemovedCoordinators {
     let members = names
         .iter()
@@ -375,7 +376,7 @@ fn removal(as_of: u64, names: &[&str]) -> RemovedCoordinators {
     }
 }
 
-/// Its own words would not say so.
+/// The removed coordinator's own messages would not say so.
 #[tokio::test]
 async fn removed_coordinator_loses_its_agent() {
     let mut court = Court::new();
@@ -392,7 +393,7 @@ async fn removed_coordinator_loses_its_agent() {
     court.expect_at(&waits).await;
 }
 
-/// A leader that was deposed says that it leads, and still lists what was removed since.
+/// A deposed leader still says that it leads, and still lists the coordinator that was removed since.
 #[tokio::test]
 async fn only_later_list_readmits_coordinator() {
     let mut court = Court::new();
@@ -416,7 +417,7 @@ async fn only_later_list_readmits_coordinator() {
     assert_eq!(court.removed(), DenyList::default());
 }
 
-/// An agent that came to the wrong coordinator first waits there, and comes to this one only once.
+/// An agent that connected to a follower first keeps that session, and connects to the leader only once.
 #[tokio::test]
 async fn redirected_agent_keeps_standby_session() {
     let mut court = Court::new();

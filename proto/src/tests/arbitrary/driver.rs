@@ -58,10 +58,10 @@ pub(crate) fn driver_message() -> impl Strategy<Value = DriverMessage> {
 }
 
 pub(crate) fn driver_order() -> impl Strategy<Value = DriverOrder> {
-    let told = (generation(), any::<u64>(), text(), circuits(), circuits());
-    let told = told.prop_map(|(generation, token, optical, expected, desired)| {
+    let report = (generation(), any::<u64>(), text(), circuits(), circuits());
+    let report = report.prop_map(|(generation, token, optical, expected, desired)| {
         let token = Token(token);
-        Order::Told(Switchover {
+        Order::Instructed(Switchover {
             generation,
             token,
             optical,
@@ -72,7 +72,7 @@ pub(crate) fn driver_order() -> impl Strategy<Value = DriverOrder> {
     let renewed = proptest::option::of(text()).prop_map(|chain_pem| Order::Renewed { chain_pem });
     let elsewhere = Just(Order::Elsewhere(None));
     prop_oneof![
-        told,
+        report,
         deny_list().prop_map(Order::Denied),
         deny_list().prop_map(Order::DeniedMore),
         removed().prop_map(Order::Removed),

@@ -14,12 +14,12 @@ use super::{MAX_LIST_ITEMS, finite, generation, rate, text, texts};
 pub(super) fn request() -> impl Strategy<Value = Request> {
     let explain = (text(), texts()).prop_map(|(job, hosts)| Request::Explain { job, hosts });
     let pairs = any::<u32>().prop_map(|most| Request::Pairs { most });
-    let told = (text(), order()).prop_map(|(job, order)| Request::Job { job, order });
+    let strategy = (text(), order()).prop_map(|(job, order)| Request::Job { job, order });
     let gate = (texts(), option::of(text())).prop_map(|(hosts, job)| Request::Gate { hosts, job });
     let known = prop_oneof![Just(Request::Jobs), Just(Request::Registered)];
     let lanes = texts().prop_map(|hosts| Request::Lanes { hosts });
     let reorder = text().prop_map(|job| Request::Reorder { job });
-    prop_oneof![explain, pairs, told, gate, known, lanes, reorder]
+    prop_oneof![explain, pairs, strategy, gate, known, lanes, reorder]
 }
 
 fn order() -> impl Strategy<Value = JobOrder> {
@@ -88,7 +88,7 @@ fn started() -> impl Strategy<Value = StartedJob> {
 }
 
 pub(super) fn response() -> impl Strategy<Value = Response> {
-    let told = option::of(explanation().prop_map(Box::new)).prop_map(Response::Explanation);
+    let strategy = option::of(explanation().prop_map(Box::new)).prop_map(Response::Explanation);
     let pairs =
         vec(pair(), 0..MAX_LIST_ITEMS).prop_map(|pairs| Response::Pairs(MeasuredPairs { pairs }));
     let jobs = vec(job(), 0..MAX_LIST_ITEMS).prop_map(Response::Jobs);
@@ -97,7 +97,7 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
     let gate = allocation().prop_map(|it| Response::Allocation(Box::new(it)));
     let lanes = (vec(lane(), 0..MAX_LIST_ITEMS), texts());
     let lanes = lanes.prop_map(|(lanes, left_out)| Response::Lanes(Lanes { lanes, left_out }));
-    prop_oneof![told, pairs, jobs, registered, started, gate, lanes]
+    prop_oneof![strategy, pairs, jobs, registered, started, gate, lanes]
 }
 
 fn lane() -> impl Strategy<Value = Lane> {

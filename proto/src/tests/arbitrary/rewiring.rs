@@ -8,8 +8,8 @@ use proptest::option;
 use proptest::prelude::*;
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::operator::{
-    Base, Course, FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, OpticalStatus,
-    Phase, Ranks, Request, RunningChange, Steering, Tag, Via, Wave, What,
+    Base, FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, NamedMigration,
+    OpticalStatus, Phase, Ranks, Request, RunningChange, Steering, Tag, Via, Wave, What,
 };
 use reweave_common::plan::Generation;
 
@@ -32,7 +32,7 @@ pub(crate) fn rewired() -> impl Strategy<Value = (Tables, BTreeMap<String, Circu
     (tables, circuits, vec(line(), 0..MAX_LIST_ITEMS))
 }
 
-pub(crate) fn course() -> impl Strategy<Value = Course> {
+pub(crate) fn migration() -> impl Strategy<Value = NamedMigration> {
     let tables = || rewired().prop_map(|(tables, ..)| tables);
     let circuits = || btree_map(text(), circuits(), 0..MAX_LIST_ITEMS);
     let rounds = || vec(tables(), 0..2);
@@ -42,7 +42,7 @@ pub(crate) fn course() -> impl Strategy<Value = Course> {
         undrain,
     });
     let parts = (tables(), circuits(), vec(wave, 0..2));
-    parts.prop_map(|(tables_before, circuits_before, waves)| Course {
+    parts.prop_map(|(tables_before, circuits_before, waves)| NamedMigration {
         tables_before,
         circuits_before,
         waves,

@@ -23,7 +23,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         to,
     });
     let trace = (between, any::<bool>());
-    let trace = trace.prop_map(|(between, anew)| Request::Trace { between, anew });
+    let trace = trace.prop_map(|(between, refresh)| Request::Trace { between, refresh });
     prop_oneof![trace, Just(Request::Imbalance)]
 }
 
@@ -67,17 +67,17 @@ fn imbalances() -> impl Strategy<Value = Imbalances> {
     let layers = vec(layer(), 0..MAX_LIST_ITEMS);
     let groups = vec(group(), 0..MAX_LIST_ITEMS);
     let jobs = vec(job(), 0..MAX_LIST_ITEMS);
-    let course = vec(noted(), 0..MAX_LIST_ITEMS);
+    let history = vec(noted(), 0..MAX_LIST_ITEMS);
     let over_all = (option::of(flow_imbalance()), any::<usize>());
-    let parts = (over_all, layers, groups, jobs, course);
+    let parts = (over_all, layers, groups, jobs, history);
     parts.prop_map(
-        |((all, unknown_flows), layers, groups, jobs, course)| Imbalances {
+        |((all, unknown_flows), layers, groups, jobs, history)| Imbalances {
             all,
             layers,
             groups,
             unknown_flows,
             jobs,
-            course,
+            history,
         },
     )
 }

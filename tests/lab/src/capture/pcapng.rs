@@ -5,7 +5,7 @@ use super::Record;
 const SECTION_HEADER_BLOCK: u32 = 0x0a0d_0d0a;
 const INTERFACE_BLOCK: u32 = 1;
 const ENHANCED_PACKET_BLOCK: u32 = 6;
-/// Tells readers how this machine orders bytes.
+/// Shows readers the byte order of this machine.
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const LINKTYPE_ETHERNET: u16 = 1;
 const NANOSECOND_RESOLUTION: u8 = 9;
@@ -17,7 +17,7 @@ mod option {
     pub(super) const RESOLUTION: u16 = 9;
 }
 
-/// A whole file. `name` tells what an interface is called.
+/// A whole file. `name` gives the name of an interface.
 pub(super) fn file<'r>(
     records: impl Iterator<Item = &'r Record> + Clone,
     name: impl Fn(u32) -> String,

@@ -38,7 +38,7 @@ pub struct OpticalSwitch {
     /// A circuit in which light loses more has none at its ends [default: none that is made]
     #[arg(long, value_name = "DB", value_parser = loss)]
     budget_db: Option<Loss>,
-    /// How it goes wrong, until told otherwise by PUT /lab/mishap
+    /// Which mishap it plays, until PUT /lab/mishap sets another
     #[arg(long, value_name = "HOW")]
     mishap: Option<Mishap>,
 }

@@ -73,7 +73,7 @@ pub(crate) struct Planned {
 }
 
 /// Plays the scenario's faults on a thread of its own while `work` is done; their times count from
-/// now. Those that hold when the work is done go on holding. Each event is reported at once.
+/// now. Faults that are active when the work is done stay active. Each event is reported at once.
 pub(crate) fn play_during<T>(
     stage: &Stage<'_>,
     tell: impl FnMut(Event) + Send,

@@ -80,7 +80,7 @@ impl Stage<'_> {
         send(pid, signal)
     }
 
-    /// Kills all processes of a host until none is left: those that live may start others.
+    /// Kills all processes of a host until none is left, because living ones may start others.
     fn kill_all(&self, host: NodeId) -> Result<(), LabError> {
         let deadline = Instant::now() + KILL_TIMEOUT;
         loop {

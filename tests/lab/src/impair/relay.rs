@@ -230,7 +230,7 @@ impl Lane {
                         received.frame,
                     );
                 }
-                // The kernel tells of a cable that was pulled by an error, once.
+                // The kernel reports a pulled cable once, as an error.
                 Ok(None) | Err(_) => break,
             }
         }

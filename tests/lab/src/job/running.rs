@@ -47,8 +47,8 @@ impl<'c> RunningJob<'c> {
         let mut processes = Vec::new();
         for (rank, assignment) in plan.assignments.iter().enumerate() {
             let mut process = spawn(nodes, job, rank)?;
-            let told = serde_json::to_string(assignment).map_err(std::io::Error::from);
-            told.and_then(|line| write_line(&mut process, &line))
+            let text = serde_json::to_string(assignment).map_err(std::io::Error::from);
+            text.and_then(|line| write_line(&mut process, &line))
                 .map_err(|source| LabError::TellRank {
                     job: job.name.clone(),
                     rank,

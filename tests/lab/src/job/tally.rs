@@ -301,8 +301,8 @@ impl<'c> Tally<'c> {
 /// Both ends have one session between them: it broke once when either says so, or when an end is
 /// gone that cannot.
 fn resets(ends: [Option<&FlowReport>; 2], an_end_is_gone: bool) -> Option<u64> {
-    let told = ends.into_iter().flatten().map(|end| end.resets).max();
-    if an_end_is_gone { Some(1) } else { told }
+    let reports = ends.into_iter().flatten().map(|end| end.resets).max();
+    if an_end_is_gone { Some(1) } else { reports }
 }
 
 fn spread(durations: &[Duration]) -> Option<Spread> {

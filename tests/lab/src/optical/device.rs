@@ -139,10 +139,10 @@ impl Device {
     async fn move_mirrors(
         &self,
         ingress: u16,
-        told: u16,
+        instructed: u16,
         mishap: Option<Mishap>,
     ) -> Result<(), DeviceError> {
-        let egress = lock(&self.state).begin(ingress, told, mishap)?;
+        let egress = lock(&self.state).begin(ingress, instructed, mishap)?;
         sleep(self.make.switching).await;
         lock(&self.state).crossbar.end(ingress, egress);
         let device = self.clone();
@@ -211,17 +211,17 @@ impl Device {
 }
 
 impl State {
-    /// Begins the way to `told`, or to where a mishap leads; says where.
+    /// Begins the way to `instructed`, or to where a mishap leads; says where.
     fn begin(
         &mut self,
         ingress: u16,
-        told: u16,
+        instructed: u16,
         mishap: Option<Mishap>,
     ) -> Result<u16, DeviceError> {
         let wrong = (mishap == Some(Mishap::WrongPort))
-            .then(|| self.crossbar.next_free(told, ingress))
+            .then(|| self.crossbar.next_free(instructed, ingress))
             .flatten();
-        let egress = wrong.unwrap_or(told);
+        let egress = wrong.unwrap_or(instructed);
         let dark = self.crossbar.begin(ingress, egress)?;
         self.light.darken(&dark)?;
         Ok(egress)

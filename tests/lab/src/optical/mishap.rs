@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mishap {
-    /// Moves as it was told, and never says so
+    /// Moves as instructed, and never answers
     Silent,
-    /// Leads to the next free port instead of the one it was told
+    /// Leads to the next free port instead of the instructed one
     WrongPort,
     /// Carries out every second order, and says the same of the others
     Partial,

@@ -122,7 +122,7 @@ impl Session {
 
     async fn carry_out(self, command: Command) {
         match (command.verb.as_str(), command.ports(), command.port()) {
-            ("RTRV-PATCH", ..) => self.tell_all(&command.tag),
+            ("RTRV-PATCH", ..) => self.list_all(&command.tag),
             ("ENT-PATCH", Some((ingress, egress)), _) => {
                 let moved = self.device.connect(ingress, egress).await;
                 self.answer(&command, moved);
@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    fn tell_all(&self, tag: &str) {
+    fn list_all(&self, tag: &str) {
         let pairs = self.device.pairs();
         let lines: Vec<_> = pairs.iter().map(|(a, b)| format!("\"{a},{b}\"")).collect();
         self.complete(tag, &lines);

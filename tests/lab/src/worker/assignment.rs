@@ -28,13 +28,13 @@ impl Assignment {
     /// From one line of JSON.
     pub(crate) fn parse(line: &str) -> Result<Self, AssignmentError> {
         let mut assignment: Self = serde_json::from_str(line)?;
-        assignment.flows_are_told_apart()?;
+        assignment.flows_differ()?;
         assignment.sort_flows()?;
         assignment.program_has_flows()?;
         Ok(assignment)
     }
 
-    fn flows_are_told_apart(&self) -> Result<(), AssignmentError> {
+    fn flows_differ(&self) -> Result<(), AssignmentError> {
         let (mut ids, mut addresses) = (BTreeSet::new(), BTreeSet::new());
         for flow in &self.flows {
             let (id, rank) = (flow.id, self.rank);
@@ -114,9 +114,9 @@ mod tests {
     }
 
     fn refusal(change: impl Fn(&mut Value)) -> String {
-        let mut told = sound();
-        change(&mut told);
-        Assignment::parse(&told.to_string())
+        let mut changed = sound();
+        change(&mut changed);
+        Assignment::parse(&changed.to_string())
             .unwrap_err()
             .to_string()
     }
@@ -130,19 +130,20 @@ mod tests {
 
     #[test]
     fn invalid_assignment_is_refused_by_name() {
-        assert!(refusal(|told| told["rank"] = json!(7)).contains("flow 3 neither"));
-        let one_twice = |told: &mut Value| told["flows"][1]["id"] = json!(3);
+        assert!(refusal(|answer| answer["rank"] = json!(7)).contains("flow 3 neither"));
+        let one_twice = |answer: &mut Value| answer["flows"][1]["id"] = json!(3);
         assert!(refusal(one_twice).contains("flow 3 stands there twice"));
-        let same_addresses =
-            |told: &mut Value| told["flows"][1]["source"] = told["flows"][0]["source"].clone();
+        let same_addresses = |answer: &mut Value| {
+            answer["flows"][1]["source"] = answer["flows"][0]["source"].clone()
+        };
         assert!(refusal(same_addresses).contains("flow 2 stands there twice"));
-        let gap = |told: &mut Value| told["flows"][0]["nth"] = json!(2);
+        let gap = |answer: &mut Value| answer["flows"][0]["nth"] = json!(2);
         assert!(refusal(gap).contains("from rank 2 to rank 0 are not numbered"));
-        let nobody =
-            |told: &mut Value| told["program"][1]["exchange"]["sends"][0]["peer"] = json!(9);
-        assert!(refusal(nobody).contains("no flow to rank 9"));
+        let no_such_rank =
+            |answer: &mut Value| answer["program"][1]["exchange"]["sends"][0]["peer"] = json!(9);
+        assert!(refusal(no_such_rank).contains("no flow to rank 9"));
         let itself =
-            |told: &mut Value| told["program"][1]["exchange"]["receives"][0]["peer"] = json!(0);
+            |answer: &mut Value| answer["program"][1]["exchange"]["receives"][0]["peer"] = json!(0);
         assert!(refusal(itself).contains("no flow from rank 0"));
     }
 }

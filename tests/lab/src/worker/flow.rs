@@ -42,7 +42,7 @@ pub(crate) struct Statistics {
     pub(crate) rtt_us: Option<u64>,
 }
 
-/// A message to move, and whom to tell when it has been.
+/// A message to move, and the receiver of the notice when it has been moved.
 struct Order {
     bytes: u64,
     done: oneshot::Sender<()>,

@@ -145,7 +145,7 @@ impl Meter {
     }
 
     /// The mean rate of the network while messages were under way, beyond the burst that each
-    /// begins with. Absent when that was too little to tell.
+    /// begins with. Absent when that was too little for a measurement.
     pub(crate) fn rate_bits_per_s(&self) -> Option<u64> {
         if self.paced_bytes < (MIN_BURSTS * self.burst_bytes).max(1) {
             return None;

@@ -140,7 +140,7 @@ async fn iterate_all(assignment: &Assignment, flows: &RankFlows) -> Result<(), L
     Ok(())
 }
 
-/// Tells the lab. Lines are short, so writing them takes no time worth waiting for.
+/// Sends a line to the lab. Lines are short, so writing them does not block for long.
 fn say(event: &Event) -> Result<(), LabError> {
     use std::io::Write as _;
     let mut stdout = io::stdout().lock();

@@ -97,7 +97,7 @@ impl Incoming for OwnedReadHalf {
     }
 }
 
-/// What the kernel tells of the connection; an older kernel tells less.
+/// What the kernel reports of the connection. An older kernel reports less.
 #[allow(
     unsafe_code,
     reason = "TCP_INFO has grown fields that no wrapper knows"

@@ -105,10 +105,10 @@ fn delayed_link_carries_full_rate() {
 fn delay_too_short_is_reported() {
     let play = two_hosts(5, 1.0);
     let means = play.means();
-    let told = if play.kernel_has("netem") {
+    let report = if play.kernel_has("netem") {
         "delay: netem on 1 link"
     } else {
         "delay: none on 1 link, whose 5µs is less than a user-space wire can keep"
     };
-    assert!(means.contains(&told), "{means:?}");
+    assert!(means.contains(&report), "{means:?}");
 }

@@ -131,13 +131,13 @@ fn first_line(stdout: impl Read) -> String {
 }
 
 fn lines_of(stderr: impl Read + Send + 'static) -> Receiver<String> {
-    let (tell, told) = mpsc::channel();
+    let (tell, report) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
             let _ = tell.send(line);
         }
     });
-    told
+    report
 }
 
 /// A program that runs beside the test, and is killed with it.

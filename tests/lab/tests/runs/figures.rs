@@ -14,7 +14,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial(
             "jobs_follow_their_settings",
             LAB_NEEDS,
-            jobs_do_as_they_are_told,
+            jobs_follow_instructions,
         ),
         trial("tcp_losses_are_counted", LAB_NEEDS, losses_over_tcp),
         trial("datagram_losses_are_counted", LAB_NEEDS, losses_over_udp),
@@ -32,7 +32,7 @@ const TWO_JOBS: &str = "[[job]]\nname = 'first'\npattern = 'all-to-all'\nhosts =
     [[job]]\nname = 'second'\npattern = 'all-to-all'\nhosts = ['h0', 'h1', 'h2']\n\
     bytes = 300_000\ncompute_ms = 50\niterations = 10\nflows_per_pair = 3\nstart_s = 1.5\n";
 
-fn jobs_do_as_they_are_told() {
+fn jobs_follow_instructions() {
     let home = Home::new();
     let mut command = home.lab(&["run", "--keep", "--output", "json"]);
     command
@@ -171,17 +171,17 @@ fn messages_of_all_sizes() -> String {
 /// The jobs by whose rate their link would be faster than it is.
 fn rates_above_the_link(text: &str) -> Vec<String> {
     let report = report_text(text, 0);
-    let (mut told, mut too_fast) = (0, vec![]);
+    let (mut reported, mut too_fast) = (0, vec![]);
     for job in jobs(&report) {
         let rate = &flows(job)[0]["rate_mbps"];
         println!("{} {rate} Mb/s", job["name"]);
         if let Some(rate) = rate.as_f64() {
-            told += 1;
+            reported += 1;
             if rate > most_mbps(job) {
                 too_fast.push(word(&job["name"]).to_owned());
             }
         }
     }
-    assert!(told >= 4, "long messages tell a rate");
+    assert!(reported >= 4, "long messages tell a rate");
     too_fast
 }

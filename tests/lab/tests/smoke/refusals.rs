@@ -15,7 +15,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         &[Need::Program("unshare"), Need::Program("setpriv")],
     ]
     .concat();
-    let as_nobody = [LAB_NEEDS, &[Need::Root, Need::Program("setpriv")]].concat();
+    let unprivileged = [LAB_NEEDS, &[Need::Root, Need::Program("setpriv")]].concat();
     vec![
         trial(
             "bad_scenario_creates_nothing",
@@ -62,7 +62,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial(
             "ordinary_user_needs_no_more_rights",
-            &as_nobody,
+            &unprivileged,
             an_ordinary_user,
         ),
     ]
@@ -302,7 +302,7 @@ fn an_ordinary_user() {
     let state = home.path.join("run");
     fs::create_dir(&state).expect("the home is ours");
     std::os::unix::fs::chown(&state, Some(65534), Some(65534)).expect("root may give away");
-    let as_nobody = |words: &[&str]| {
+    let unprivileged = |words: &[&str]| {
         let mut command = Command::new(find("setpriv").expect("it was needed"));
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         command
@@ -313,8 +313,8 @@ fn an_ordinary_user() {
         run(command)
     };
     let fabric = fabric.to_str().expect("a plain path");
-    as_nobody(&["up", "--detach", fabric]).expect_code(0);
-    as_nobody(&[
+    unprivileged(&["up", "--detach", fabric]).expect_code(0);
+    unprivileged(&[
         "exec",
         "h0",
         "--",
@@ -323,6 +323,6 @@ fn an_ordinary_user() {
         "ip route get 10.0.0.1 && tc qdisc",
     ])
     .expect_code(0);
-    as_nobody(&["down"]).expect_code(0);
+    unprivileged(&["down"]).expect_code(0);
     assert!(!state.join("reweave-lab/small").exists());
 }

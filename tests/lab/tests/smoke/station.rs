@@ -28,7 +28,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial(
             "endless_job_runs_until_ended",
             LAB_NEEDS,
-            a_job_runs_until_told,
+            job_runs_until_stopped,
         ),
         trial("finished_job_ends_unaided", LAB_NEEDS, a_job_ends_alone),
         trial(
@@ -148,7 +148,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(parse).collect()
 }
 
-fn a_job_runs_until_told() {
+fn job_runs_until_stopped() {
     let lab = Lab::up_text(MANAGED_SCENARIO);
     let running = job(&lab, "endless");
     let is_sent = || {
@@ -157,15 +157,15 @@ fn a_job_runs_until_told() {
     };
     wait_until("the job sends", is_sent);
     signal(&running, Signal::SIGTERM);
-    let told = lines(&finish(running, "job").expect_code(0).stdout);
-    assert_eq!(told[0]["began"]["job"], "endless");
-    let progress: Vec<_> = told.iter().map(|line| &line["progress"]).collect();
+    let reported = lines(&finish(running, "job").expect_code(0).stdout);
+    assert_eq!(reported[0]["began"]["job"], "endless");
+    let progress: Vec<_> = reported.iter().map(|line| &line["progress"]).collect();
     let last = progress.iter().rfind(|progress| progress.is_object());
     let last = last.expect("it reported how it did");
     let way: Value = ["h0", "leaf0", "spine0", "leaf1", "h2"].into();
     assert_eq!(last["flows"][0]["path"], way);
     assert!(last["iterations"].as_u64() > Some(5), "{last}");
-    let report = &told.last().expect("there are lines")["report"];
+    let report = &reported.last().expect("there are lines")["report"];
     let flow = &report["flows"][0];
     let sound = (&flow["resets"], &flow["corrupted"]);
     assert_eq!(sound, (&0.into(), &0.into()), "{flow}");
@@ -177,8 +177,8 @@ fn a_job_outlives_a_lost_route() {
     let mut command = lab
         .home
         .lab(&["job", "--lab", &lab.name, "endless", "--output", "json"]);
-    let told = File::create(&said).expect("the file is there");
-    let running = command.stdout(told).spawn().expect("the program starts");
+    let report = File::create(&said).expect("the file is there");
+    let running = command.stdout(report).spawn().expect("the program starts");
     let last_way = || {
         let text = fs::read_to_string(&said).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -198,8 +198,8 @@ fn a_job_outlives_a_lost_route() {
 
 fn a_job_ends_alone() {
     let lab = Lab::up_text(MANAGED_SCENARIO);
-    let told = lines(&finish(job(&lab, "short"), "job").expect_code(0).stdout);
-    let report = &told.last().expect("there are lines")["report"];
+    let reported = lines(&finish(job(&lab, "short"), "job").expect_code(0).stdout);
+    let report = &reported.last().expect("there are lines")["report"];
     assert_eq!(
         (&report["name"], &report["iterations"]),
         (&"short".into(), &3.into())

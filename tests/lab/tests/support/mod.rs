@@ -73,9 +73,9 @@ pub(crate) fn run(mut command: Command) -> Said {
 /// Waits for a process that was started with pipes; it must end soon.
 #[track_caller]
 pub(crate) fn finish(child: Child, shown: &str) -> Said {
-    let (tell, told) = mpsc::channel();
+    let (tell, report) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait_with_output()));
-    let output = told.recv_timeout(TEST_TIMEOUT);
+    let output = report.recv_timeout(TEST_TIMEOUT);
     let output = output.unwrap_or_else(|_| panic!("{shown} does not end"));
     output.expect("its pipes can be read").into()
 }

@@ -76,7 +76,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    fn told(&self) -> Value {
+    fn to_json(&self) -> Value {
         json!({
             "id": self.id,
             "from": self.from,
@@ -112,7 +112,7 @@ struct Process {
 impl Job {
     /// All ranks started, and their sessions open.
     pub(crate) fn connected(order: &Order) -> Self {
-        let mut job = Self::told(order);
+        let mut job = Self::instructed(order);
         job.all_say("listening");
         job.tell("connect");
         job.all_say("connected");
@@ -120,7 +120,7 @@ impl Job {
     }
 
     /// All ranks started and given their order, no session open yet.
-    pub(crate) fn told(order: &Order) -> Self {
+    pub(crate) fn instructed(order: &Order) -> Self {
         let programs = order.programs();
         let flows = flows(&programs, order.transport);
         let (tell, heard) = mpsc::channel();
@@ -274,7 +274,7 @@ fn assignment(order: &Order, rank: usize, program: &Program, flows: &[Flow]) -> 
         "program": program,
         "iterations": order.iterations,
         "transport": order.transport.name(),
-        "flows": own.map(Flow::told).collect::<Vec<_>>(),
+        "flows": own.map(Flow::to_json).collect::<Vec<_>>(),
     })
 }
 

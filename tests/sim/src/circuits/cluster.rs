@@ -196,9 +196,9 @@ impl Cluster {
                 self.laws.look_at_device(id, circuits);
             }
             Step::Says(readback) => return Did::Says(Report::Readback(id, readback)),
-            Step::Acts(told) => {
+            Step::Acts(report) => {
                 let (laws, sight, _) = self.sight(now);
-                laws.look_at_moves(sight, id, &told);
+                laws.look_at_moves(sight, id, &report);
             }
         }
         Did::Worked

@@ -144,9 +144,9 @@ impl Laws {
         let doer = Doer::Node(node);
         let is_it = |change: &Change| match change {
             Change::StepIntent(intent) => {
-                let told = intent.targets.get(&node);
+                let instructed = intent.targets.get(&node);
                 intent.generation == install.generation
-                    && told.is_some_and(|told| told.is_same_as(&install.holding))
+                    && instructed.is_some_and(|instructed| instructed.is_same_as(&install.holding))
             }
             _ => false,
         };
@@ -156,13 +156,13 @@ impl Laws {
         }
         let is_in_force = noted.in_force.generation == install.generation;
         let is_whole = !sight.cabling.is_damaged(node);
-        if is_in_force && is_whole && !sight.nodes[&node].holds_as_told() {
+        if is_in_force && is_whole && !sight.nodes[&node].holds_instruction() {
             self.breaches.push(Breach::NotIdempotent(node));
         }
     }
 
     /// S3 and S5, when a driver begins to move circuits.
-    pub fn look_at_moves(&mut self, sight: Sight<'_>, optical: OpticalId, told: &Switchover) {
+    pub fn look_at_moves(&mut self, sight: Sight<'_>, optical: OpticalId, switchover: &Switchover) {
         self.looks.moves += 1;
         let driver = &sight.drivers[&optical];
         let doer = Doer::Optical(optical);
@@ -171,12 +171,12 @@ impl Laws {
                 generation, moves, ..
             } => {
                 let desired = moves.get(&optical).map(|it| &it.desired);
-                *generation == told.generation && desired == Some(&told.desired)
+                *generation == switchover.generation && desired == Some(&switchover.desired)
             }
             _ => false,
         };
-        self.look_at_fence(sight, doer, is_it, told.generation, told.token);
-        if driver.disk.promised.as_ref() != Some(told) {
+        self.look_at_fence(sight, doer, is_it, switchover.generation, switchover.token);
+        if driver.disk.promised.as_ref() != Some(switchover) {
             self.breaches.push(Breach::ActedUnnoted(doer));
         }
         let moves = driver.about_to_move().into_iter();
@@ -242,15 +242,15 @@ impl Laws {
                 self.open.entry(departure.generation).or_default();
             }
             Change::StepIntent(intent) => {
-                let told = intent.targets.keys().copied();
-                self.look_at_told(intent.plan, told.map(Doer::Node));
+                let instructed = intent.targets.keys().copied();
+                self.look_at_instructed(intent.plan, instructed.map(Doer::Node));
             }
             Change::Acked { node, ack } => self.look_at_answer(Doer::Node(*node), ack.token),
             Change::CircuitObserved { optical, readback } if readback.followed().is_none() => {
                 self.look_at_answer(Doer::Optical(*optical), readback.token);
             }
             Change::CircuitIntent { plan, moves, .. } => {
-                self.look_at_told(*plan, moves.keys().copied().map(Doer::Optical));
+                self.look_at_instructed(*plan, moves.keys().copied().map(Doer::Optical));
                 for (&optical, moved) in moves {
                     self.look_at_device(optical, &moved.desired);
                 }
@@ -289,10 +289,10 @@ impl Laws {
     }
 
     /// S6: a receiver of a plan's instruction belongs to it until that has ended.
-    fn look_at_told(&mut self, plan: Generation, told: impl Iterator<Item = Doer>) {
-        for doer in told {
+    fn look_at_instructed(&mut self, plan: Generation, doers: impl Iterator<Item = Doer>) {
+        for doer in doers {
             let mut others = self.open.iter().filter(|(other, _)| **other != plan);
-            if let Some((&other, _)) = others.find(|(_, told)| told.contains(&doer)) {
+            if let Some((&other, _)) = others.find(|(_, iterator)| iterator.contains(&doer)) {
                 let both = [other, plan];
                 self.breaches.push(Breach::OfTwoPlans(doer, both));
             }
@@ -335,9 +335,9 @@ impl Laws {
     pub fn look_at_rest(&mut self, sight: Sight<'_>, state: &State) {
         let in_force = state.in_force();
         let claims = || state.rollouts().map(|it| &it.claims);
-        let is_told = |id: &NodeId| claims().any(|it| it.nodes.contains(id));
+        let is_reported = |id: &NodeId| claims().any(|it| it.nodes.contains(id));
         let nodes = sight.nodes.iter();
-        let whole = nodes.filter(|(id, _)| !is_told(id) && !sight.cabling.is_damaged(**id));
+        let whole = nodes.filter(|(id, _)| !is_reported(id) && !sight.cabling.is_damaged(**id));
         for (&id, node) in whole {
             let table = in_force.tables.get(&id);
             let towards = table.map_or(0, |table| table.towards.len());

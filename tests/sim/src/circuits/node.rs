@@ -129,8 +129,8 @@ impl Node {
         match shell.follow(effect, &self.kernel, &mut self.disk, self.disk_is_full) {
             Step::Acts(holding) => {
                 let promised = self.disk.promised.clone();
-                let told = promised.filter(|it| it.holding.is_same_as(&holding));
-                told.map_or(Step::Took, Step::Acts)
+                let reports = promised.filter(|it| it.holding.is_same_as(&holding));
+                reports.map_or(Step::Took, Step::Acts)
             }
             Step::Says(ack) => {
                 self.has_spoken = true;
@@ -141,8 +141,8 @@ impl Node {
     }
 
     /// No change is left to be made.
-    pub fn holds_as_told(&self) -> bool {
-        self.shell.iter().all(Shell::holds_as_told)
+    pub fn holds_instruction(&self) -> bool {
+        self.shell.iter().all(Shell::holds_instruction)
     }
 
     /// As a kernel takes it: no next hop over an interface that is down, and nothing twice.

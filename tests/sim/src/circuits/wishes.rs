@@ -15,7 +15,7 @@ pub(super) struct Wishes {
     stopped: BTreeSet<Generation>,
     aborted: BTreeSet<Generation>,
     /// The last instructions of each plan: they may be sent again.
-    told: BTreeMap<Generation, InstructedState>,
+    instructed: BTreeMap<Generation, InstructedState>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -35,11 +35,11 @@ impl Wishes {
             }
             Change::Departed(departure) => self.begun(departure.generation),
             Change::StepIntent(intent) => {
-                let told = InstructedState::Round(intent.targets.clone());
-                self.told(intent.plan, told)
+                let instructed = InstructedState::Round(intent.targets.clone());
+                self.note_instruction(intent.plan, instructed)
             }
             Change::CircuitIntent { plan, moves, .. } => {
-                self.told(*plan, InstructedState::Moves(moves.clone()))
+                self.note_instruction(*plan, InstructedState::Moves(moves.clone()))
             }
             Change::Verified {
                 generation,
@@ -64,9 +64,13 @@ impl Wishes {
         };
     }
 
-    fn told(&mut self, plan: Generation, told: InstructedState) -> Option<Breach> {
-        let is_again = self.told.get(&plan) == Some(&told);
-        self.told.insert(plan, told);
+    fn note_instruction(
+        &mut self,
+        plan: Generation,
+        instructed: InstructedState,
+    ) -> Option<Breach> {
+        let is_again = self.instructed.get(&plan) == Some(&instructed);
+        self.instructed.insert(plan, instructed);
         if is_again { None } else { self.begun(plan) }
     }
 

@@ -49,7 +49,7 @@ pub enum Event {
     Report(NodeId, u64),
     Work(Guest, u64),
     /// Without a session it is from a former leader.
-    Told(Option<SessionId>, Order),
+    Instructed(Option<SessionId>, Order),
     Heard(SessionId, Report),
     Fault(Fault),
     /// Light that comes and goes does so.
@@ -125,18 +125,21 @@ impl World {
 
     /// Whether an operator has to put something right.
     pub fn is_held(&self) -> bool {
-        self.journeys().any(Migration::is_held)
+        self.migrations().any(Migration::is_held)
     }
 
     /// Whether a device that does not hold what it should is said to be the reason.
     pub fn is_held_for_a_device(&self) -> bool {
-        let mut reasons = self.journeys().filter_map(|it| it.held.as_ref()).flatten();
+        let mut reasons = self
+            .migrations()
+            .filter_map(|it| it.held.as_ref())
+            .flatten();
         reasons.any(|reason| matches!(reason, Reason::NotSwitched { .. }))
     }
 
-    fn journeys(&self) -> impl Iterator<Item = &Migration> {
+    fn migrations(&self) -> impl Iterator<Item = &Migration> {
         let rollouts = self.state().into_iter().flat_map(State::rollouts);
-        rollouts.filter_map(|rollout| rollout.phase.journey())
+        rollouts.filter_map(|rollout| rollout.phase.migration())
     }
 
     /// What became of the plan that ended last.
@@ -245,9 +248,9 @@ impl World {
     /// Ends the test with all there is to know.
     #[track_caller]
     pub fn fail(&self, why: &str) -> ! {
-        let journeys = self.journeys();
-        let under_way: Vec<_> = journeys
-            .map(|it| (&it.heading, it.leg, &it.stage))
+        let migrations = self.migrations();
+        let under_way: Vec<_> = migrations
+            .map(|it| (&it.heading, it.completed_steps, &it.stage))
             .collect();
         self.journal.fail(self.now(), why, &under_way);
     }
@@ -284,7 +287,7 @@ impl World {
             }
             Event::Report(node, life) => self.report(node, life),
             Event::Work(guest, life) => self.work(guest, life),
-            Event::Told(session, order) => self.tell(session, order),
+            Event::Instructed(session, order) => self.tell(session, order),
             Event::Heard(session, report) => {
                 let outputs = self.cluster.coordinator.report(now, session, report);
                 self.carry_all_out(outputs);
@@ -461,7 +464,8 @@ impl World {
     fn send(&mut self, session: SessionId, order: &Order) {
         let now = self.now();
         for (at, session) in self.wire.orders(now, session, true) {
-            self.schedule.at(at, Event::Told(session, order.clone()));
+            self.schedule
+                .at(at, Event::Instructed(session, order.clone()));
         }
     }
 
@@ -477,8 +481,8 @@ impl World {
     /// What holds neither the old nor the new is put back, once everything waits for it.
     fn put_right(&mut self) {
         self.schedule.after(Duration::from_secs(1), Event::PutRight);
-        let held = self.journeys().filter(|journey| journey.is_held());
-        let targets = held.flat_map(|journey| match &journey.stage {
+        let held = self.migrations().filter(|migration| migration.is_held());
+        let targets = held.flat_map(|migration| match &migration.stage {
             Stage::Switching(moving) => moving.targets.iter().collect(),
             _ => Vec::new(),
         });

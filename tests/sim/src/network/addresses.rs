@@ -77,7 +77,7 @@ pub fn interface_name(fabric: &Fabric, end: Hop) -> String {
     format!("{kind}{}", port(fabric, end))
 }
 
-/// What is set up at one end of a link, as its kernel tells it.
+/// What is set up at one end of a link, as its kernel reports it.
 pub fn interface(fabric: &Fabric, end: Hop) -> Interface {
     let far = Hop {
         from: fabric.link(end.link).far(end.from).node,

@@ -259,7 +259,7 @@ impl Network {
         both.collect()
     }
 
-    /// The TCP sockets that send at this host, as its kernel tells of them.
+    /// The TCP sockets that send at this host, as its kernel reports them.
     pub fn sockets(&self, host: NodeId) -> Vec<Socket> {
         let is_own =
             |(key, flow): &(&FlowKey, &Flow)| key.protocol == Protocol::Tcp && flow.ends[0] == host;
@@ -275,7 +275,7 @@ impl Network {
         own.map(socket).collect()
     }
 
-    /// The counters of a node's interfaces, as its kernel tells them.
+    /// The counters of a node's interfaces, as its kernel reports them.
     pub fn link_counts(&self, node: NodeId) -> Vec<LinkCount> {
         let bytes = |hop| Bytes::new(self.carried[index(&self.fabric, hop)] as u64);
         let ends = self.ends(node);

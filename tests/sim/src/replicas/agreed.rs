@@ -175,9 +175,9 @@ impl Agreed {
         if denied.denies(&pass.member, pass.admission) {
             return;
         }
-        let told = (key, pass.clone());
-        let first = self.let_in.entry(token).or_insert_with(|| told.clone());
-        assert_eq!(*first, told, "token {token} lets in two");
+        let issued = (key, pass.clone());
+        let first = self.let_in.entry(token).or_insert_with(|| issued.clone());
+        assert_eq!(*first, issued, "token {token} lets in two");
         let is_agreed = self.admitted.contains(&by);
         assert!(is_agreed, "let in before it was agreed on: {pass:?}");
         self.passes += 1;

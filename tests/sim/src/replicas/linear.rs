@@ -1,7 +1,7 @@
 //! Whether a history can be explained as if everything had happened at once, at some moment between
 //! its call and its return: linearizability, judged by nothing but calls, returns and a model.
 //!
-//! The method is that of Wing and Gong, breadth first: all ways to tell the history so far are kept,
+//! The method is that of Wing and Gong, breadth first: all orders that explain the history so far are kept,
 //! each a state and the pending calls that have led to it. When a call returns, it must have happened
 //! by then, with this very answer; ways in which it cannot have are given up.
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use reweave_common::moment::Moment;
 use reweave_proto::message::PeerPart;
 use reweave_proto::parts::{PartAssembler, cut, encode};
-use reweave_replica::{Content, Entry, Message};
+use reweave_replica::{Entry, EntryContent, Message};
 
 use super::node::direction;
 use crate::chance::Chance;
@@ -77,8 +77,8 @@ impl Lines {
     /// Whether it does not go at once, by itself.
     pub fn is_long(&self, message: &Message) -> bool {
         let bytes = |entry: &Entry| match &entry.content {
-            Content::Proposal(data) => data.len(),
-            Content::Membership { change, .. } => change.len(),
+            EntryContent::Proposal(data) => data.len(),
+            EntryContent::Membership { change, .. } => change.len(),
         };
         let entries_bytes: usize = message.entries.iter().map(bytes).sum();
         message.is_large() || entries_bytes > self.loose_bytes
@@ -160,7 +160,7 @@ impl Lines {
 }
 
 impl Stream {
-    /// Not before those that are on their way.
+    /// Delivered after the messages that are already on their way.
     pub fn push_parts(&mut self, parts: Vec<PeerPart>, due: Moment) -> Moment {
         self.due = self.due.max(due);
         self.flights.push_back(parts);

@@ -56,7 +56,7 @@ pub struct Running {
     /// What each peer reads, and when it was heard last.
     pub read_by: BTreeMap<u64, (u16, Moment)>,
     /// Members to come: there is a connection to them.
-    pub awaited: BTreeSet<MemberId>,
+    pub pending_members: BTreeSet<MemberId>,
     pub ticks: u64,
     /// Peers whose disks were full when they were last heard.
     full: BTreeSet<MemberId>,
@@ -82,7 +82,7 @@ impl Running {
             people: BTreeMap::new(),
             last_request: 0,
             read_by: BTreeMap::new(),
-            awaited: BTreeSet::new(),
+            pending_members: BTreeSet::new(),
             ticks: 0,
             full: BTreeSet::new(),
             may_decide: true,
@@ -213,7 +213,7 @@ pub fn came_with_state(state: &State) -> u16 {
         |it: &Migration| matches!(it.stage, Stage::Unconfirmed(_) | Stage::Confirming(_));
     let any_is_later = state
         .rollouts()
-        .any(|it| it.phase.journey().is_some_and(is_later));
+        .any(|it| it.phase.migration().is_some_and(is_later));
     state.cluster_version().max(u16::from(any_is_later))
 }
 

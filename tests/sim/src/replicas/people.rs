@@ -38,7 +38,7 @@ pub struct Person {
     attempts: u64,
 }
 
-/// What people tell each other.
+/// What people share with each other.
 #[derive(Debug, Default)]
 pub struct Gossip {
     tokens: Vec<Digest>,

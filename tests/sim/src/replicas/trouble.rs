@@ -44,7 +44,7 @@ counts! {
         killed,
         replaced,
         haunted,
-        /// Members that knew none of those that were left.
+        /// Members that knew none of the remaining members.
         stranded,
         added,
         removed,
@@ -65,7 +65,7 @@ counts! {
         /// Disks that were full at a look, and disks that were refused because they were damaged.
         filled_up,
         refused,
-        /// Letters of several parts that came, and those that were cut off with their connection.
+        /// Messages of several parts that arrived, and messages that were cut off with their connection.
         in_parts,
         cut_off,
         /// How often most disks were full, and nothing was decided any longer.
@@ -251,7 +251,7 @@ impl Trouble {
         self.life.together = self.life.together.max(self.kinds_of_trouble());
     }
 
-    /// Of crash, partition, pause, full disk and damaged disk: those that are there, however they came.
+    /// Of crash, partition, pause, full disk and damaged disk: the faults that are active, for any reason.
     fn kinds_of_trouble(&self) -> u64 {
         let cluster = &self.world.coordinator;
         let now = cluster.now();

@@ -77,18 +77,18 @@ impl Weighed {
     fn of(choice: &Choice, rewiring: &Rewiring, is_best: bool) -> Self {
         let Moved { kept, torn, set } = choice.moved;
         let hosts = rewiring.names.len() as u32;
-        let told: Vec<_> = (0..if is_best { hosts } else { 0 }).collect();
+        let all_hosts: Vec<_> = (0..if is_best { hosts } else { 0 }).collect();
         Self {
             how: match choice.way {
-                RewiringMethod::Repaired => "mended",
-                RewiringMethod::Redesigned => "anew",
+                RewiringMethod::Repaired => "repaired",
+                RewiringMethod::Redesigned => "redesigned",
             },
             kept,
             torn,
             set,
             pays: choice.gain.pays(),
             why: choice.gain.reason(),
-            summary: Summary::of(&choice.proposal, &rewiring.names, &told),
+            summary: Summary::of(&choice.proposal, &rewiring.names, &all_hosts),
         }
     }
 }

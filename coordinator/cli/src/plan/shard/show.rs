@@ -104,8 +104,8 @@ fn shard(fleet: &Fleet, running: &Running, explain: bool) -> Result<Shard, CliEr
     let estimate = &shard.estimate;
     let blocks = ground.blocks_of(&shard.servers);
     let hosts = shard.hosts();
-    let told: Vec<_> = (0..hosts.len() as u32).collect();
-    let mut summary = Summary::of(&shard.proposal, &hosts, &told);
+    let numbers: Vec<_> = (0..hosts.len() as u32).collect();
+    let mut summary = Summary::of(&shard.proposal, &hosts, &numbers);
     summary.interval_ms = Some([estimate.low_ms, estimate.high_ms]);
     summary.ideal_switch_ms = shard.ideal_ms;
     // A job alone has no links, and nothing that could fail between hosts.
@@ -129,7 +129,7 @@ fn shard(fleet: &Fleet, running: &Running, explain: bool) -> Result<Shard, CliEr
 
 fn explained(fleet: &Fleet, running: &Running) -> Result<Explained, CliError> {
     let (shard, training) = (&running.shard, &*running.job.training);
-    let told = fleet.forming.told(training, shard, |job, request| {
+    let report = fleet.forming.with_job(training, shard, |job, request| {
         let market = Market {
             others: others_as_given(job, request, &PUBLISHED_PRICES, NO_DEADLINE)?,
             priced: false,
@@ -152,7 +152,7 @@ fn explained(fleet: &Fleet, running: &Running) -> Result<Explained, CliError> {
         };
         Ok(Explained::of(&subject, market))
     });
-    told.map_err(|Unfit(problem)| CliError::Unfit {
+    report.map_err(|Unfit(problem)| CliError::Unfit {
         job: running.job.name.clone(),
         problem,
     })?
@@ -237,8 +237,8 @@ fn done(page: &mut Page, answer: &Answer) {
     for step in &answer.steps {
         page.line(&format!("  {step}"));
     }
-    let is_told = |it: &&Queued| answer.steps.iter().any(|step| step.job == it.job);
-    for it in answer.waiting.iter().filter(|it| !is_told(it)) {
+    let is_listed = |it: &&Queued| answer.steps.iter().any(|step| step.job == it.job);
+    for it in answer.waiting.iter().filter(|it| !is_listed(it)) {
         page.line(&format!("  {} still waits: {}", it.job, it.words));
     }
     if answer.ended.is_empty() && answer.steps.is_empty() && answer.waiting.is_empty() {

@@ -153,7 +153,7 @@ impl Training for Trained {
         }
         let deal = self.deal(servers)?;
         let work = self.source.dealt(hosts(servers), &deal);
-        let work = work.map_err(|error| Unfit(error.told()))?;
+        let work = work.map_err(|error| Unfit(error.error_chain()))?;
         let ranks = work.iteration.ranks();
         let used = work.placement[..ranks]
             .last()

@@ -230,7 +230,7 @@ impl<'o> Asker<'o> {
             )
         };
         let base = fabric_of(&self.arguments).ok_or_else(unknown)?;
-        let text = input::text(Path::new(&base)).map_err(|error| error.told())?;
+        let text = input::text(Path::new(&base)).map_err(|error| error.error_chain())?;
         let mut table: toml::Table = text
             .parse()
             .map_err(|error: toml::de::Error| error.message().to_owned())?;

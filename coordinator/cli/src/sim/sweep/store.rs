@@ -119,10 +119,11 @@ mod tests {
     fn unknown_store_scheme_is_refused() {
         let error = write("gopher://hole", "shard-0-of-1.jsonl", String::new()).unwrap_err();
         assert_eq!(error.exit_code(), 2);
-        let told = error.told();
+        let message = error.error_chain();
         assert!(
-            told.starts_with("cannot use gopher://hole: gopher://hole is not a supported location"),
-            "{told}"
+            message
+                .starts_with("cannot use gopher://hole: gopher://hole is not a supported location"),
+            "{message}"
         );
     }
 
@@ -134,18 +135,22 @@ mod tests {
             from: folder.clone(),
         };
         let files = Files::open(&folder).unwrap();
-        let told = || gather.answers(&files).unwrap_err().told();
-        assert!(told().contains("no shards"), "{}", told());
+        let describe = || gather.answers(&files).unwrap_err().error_chain();
+        assert!(describe().contains("no shards"), "{}", describe());
         write(&folder, "shard-0-of-2.jsonl", "0\n2\n4\n".to_owned()).unwrap();
-        assert!(told().contains("1/2"), "{}", told());
+        assert!(describe().contains("1/2"), "{}", describe());
         write(&folder, "shard-1-of-2.jsonl", "1\n3\n".to_owned()).unwrap();
         let answers = in_order(gather.answers(&files).unwrap());
         assert_eq!(answers, [0, 1, 2, 3, 4].map(Value::from));
         // Of another sweep.
         write(&folder, "shard-1-of-3.jsonl", String::new()).unwrap();
-        assert!(told().contains("0/3, 2/3"), "{}", told());
+        assert!(describe().contains("0/3, 2/3"), "{}", describe());
         std::fs::remove_file(scratch.path().join("shard-1-of-3.jsonl")).unwrap();
         write(&folder, "shard-1-of-2.jsonl", "1\n{".to_owned()).unwrap();
-        assert!(told().starts_with("shard-1-of-2.jsonl"), "{}", told());
+        assert!(
+            describe().starts_with("shard-1-of-2.jsonl"),
+            "{}",
+            describe()
+        );
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Where the migration begins.
+    /// The state at the start of the migration.
     pub(crate) fn first(tables: &Tables, circuits: &Circuits) -> Self {
         Self {
             tables: tables.clone(),
@@ -30,7 +30,7 @@ impl Held {
         tables_of(&self.tables, nodes)
     }
 
-    /// Of these optical switches.
+    /// The present circuits of these optical switches.
     pub(crate) fn circuits_of(&self, moved: &Circuits) -> Circuits {
         let held = moved.keys().map(|optical| {
             let circuits = self.circuits.get(optical).cloned();
@@ -39,16 +39,16 @@ impl Held {
         held.collect()
     }
 
-    /// All have followed it.
-    pub(crate) fn pass(&mut self, leg: MigrationStep<'_>) {
-        match leg {
+    /// Applies a step on all its nodes.
+    pub(crate) fn pass(&mut self, step: MigrationStep<'_>) {
+        match step {
             MigrationStep::Round(round) => self.tables.extend(round.clone()),
             MigrationStep::Switch(moved) => self.circuits.extend(moved.clone()),
         }
     }
 }
 
-/// A node that holds no table follows the network's own routes.
+/// The present tables of these nodes. A node without a table follows the network's own routes.
 pub(crate) fn tables_of(tables: &Tables, nodes: impl Iterator<Item = NodeId>) -> Round {
     let held = nodes.map(|at| {
         let table = tables.get(&at).cloned();
@@ -57,7 +57,7 @@ pub(crate) fn tables_of(tables: &Tables, nodes: impl Iterator<Item = NodeId>) ->
     held.collect()
 }
 
-/// No step at all where no node takes part.
+/// A migration of this round, or of no step if the round has no node.
 pub(crate) fn one_round(round: Round) -> MigrationPlan {
     let waves = if round.is_empty() {
         Vec::new()
@@ -70,7 +70,7 @@ pub(crate) fn one_round(round: Round) -> MigrationPlan {
     MigrationPlan { waves }
 }
 
-/// With this instruction a node follows the network's own routes.
+/// The empty table: with it, a node follows the network's own routes.
 pub(crate) fn own_table(at: NodeId) -> ForwardingTable {
     ForwardingTable {
         at,

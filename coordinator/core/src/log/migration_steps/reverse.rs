@@ -7,40 +7,40 @@ use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables
 
 use super::held_state::Held;
 
-/// From behind this many steps to where the migration began, at these tables and circuits.
+/// The steps back from the state after `completed` steps to the start of the migration, at these tables and circuits.
 pub(crate) fn retraced(
-    course: &MigrationPlan,
-    legs: usize,
+    migration_plan: &MigrationPlan,
+    completed: usize,
     (tables, circuits): (&Tables, &Circuits),
 ) -> MigrationPlan {
     let mut held = Held::first(tables, circuits);
     let mut undone = Vec::new();
-    for (_, leg) in course.legs().take(legs) {
-        undone.push(Undone::of(leg, &held));
-        held.pass(leg);
+    for (_, step) in migration_plan.steps().take(completed) {
+        undone.push(Undone::of(step, &held));
+        held.pass(step);
     }
     let mut waves = Vec::new();
-    for leg in undone.into_iter().rev() {
-        leg.follow(&mut waves);
+    for step in undone.into_iter().rev() {
+        step.follow(&mut waves);
     }
     MigrationPlan { waves }
 }
 
-/// What was there before a step, of all that it changes.
+/// What a step replaced.
 enum Undone {
     Round(Round),
     Switch(Circuits),
 }
 
 impl Undone {
-    fn of(leg: MigrationStep<'_>, held: &Held) -> Self {
-        match leg {
+    fn of(step: MigrationStep<'_>, held: &Held) -> Self {
+        match step {
             MigrationStep::Round(round) => Self::Round(held.tables_of(round.keys().copied())),
             MigrationStep::Switch(moved) => Self::Switch(held.circuits_of(moved)),
         }
     }
 
-    /// After all that is there already.
+    /// Appends this to the waves.
     fn follow(self, waves: &mut Vec<Wave>) {
         if waves.is_empty() || matches!(self, Self::Switch(_)) {
             waves.push(Wave::default());

@@ -1,5 +1,5 @@
-//! A node that may hold either of two tables gets no third one before it has answered which it holds: every mixture
-//! during a migration is checked with two tables per node.
+//! A node that may hold either of two tables gets no third one until it has acknowledged one of them: the checker
+//! covers every mixture of two tables per node.
 
 use reweave_common::fabric::Circuits;
 use reweave_common::forwarding::ForwardingTable;
@@ -9,38 +9,42 @@ use reweave_common::migration_plan::{
 
 use super::held_state::Held;
 
-/// The migration with a round before each in which nodes would get a third table: there they are to hold the one that they
-/// held for certain.
-pub(crate) fn settled(course: &MigrationPlan, tables: &Tables, unsure: &Round) -> MigrationPlan {
+/// The migration with an extra round before each round that would give nodes a third table. In it, these nodes get the
+/// table that they certainly held.
+pub(crate) fn settled(
+    migration_plan: &MigrationPlan,
+    tables: &Tables,
+    unsure: &Round,
+) -> MigrationPlan {
     let mut held = Held::first(tables, &Circuits::new());
-    // Once it has answered to any round, a node is sure.
+    // A node is certain once it has acknowledged any round.
     let mut unsure = unsure.clone();
     let mut waves = Vec::new();
-    for (place, leg) in course.legs() {
-        if let MigrationStep::Round(round) = leg {
+    for (place, step) in migration_plan.steps() {
+        if let MigrationStep::Round(round) = step {
             let first = first_for(round, &held, &unsure);
             if !first.is_empty() {
                 follow(&mut waves, place, MigrationStep::Round(&first));
             }
             unsure.retain(|node, _| !round.contains_key(node));
         }
-        follow(&mut waves, place, leg);
-        held.pass(leg);
+        follow(&mut waves, place, step);
+        held.pass(step);
     }
     MigrationPlan { waves }
 }
 
-/// Behind all that is there already, in the same part of the same wave.
+/// Appends the step in the same part of the same wave.
 fn follow(
     waves: &mut Vec<Wave>,
-    StepPosition { wave, stretch }: StepPosition,
-    leg: MigrationStep<'_>,
+    StepPosition { wave, stage }: StepPosition,
+    step: MigrationStep<'_>,
 ) {
     if waves.len() <= wave {
         waves.resize_with(wave + 1, Wave::default);
     }
     let wave = &mut waves[wave];
-    match (leg, stretch) {
+    match (step, stage) {
         (MigrationStep::Round(round), MigrationStage::Draining { .. }) => {
             wave.drain.push(round.clone());
         }
@@ -59,8 +63,7 @@ fn first_for(round: &Round, held: &Held, unsure: &Round) -> Round {
     held.tables_of(third.map(|(&node, _)| node))
 }
 
-/// Whether both lead a node's packets the same ways, in the same classes. A node without a table has one that leads
-/// nowhere.
+/// Whether both tables lead a node's packets the same ways, in the same classes. A missing table leads nowhere.
 pub(crate) fn leads_alike(one: Option<&ForwardingTable>, other: Option<&ForwardingTable>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => one.towards == other.towards && one.raises == other.raises,
@@ -84,7 +87,7 @@ mod tests {
         NodeId::from_index(0)
     }
 
-    /// Over this link.
+    /// A table over this link.
     fn round(link: usize) -> Round {
         let hop = NextHop {
             link: LinkId::from_index(link),
@@ -98,7 +101,7 @@ mod tests {
         Round::from([(node(), table)])
     }
 
-    fn course(rounds: &[Round]) -> MigrationPlan {
+    fn migration_plan(rounds: &[Round]) -> MigrationPlan {
         let wave = Wave {
             undrain: rounds.to_vec(),
             ..Wave::default()
@@ -109,27 +112,27 @@ mod tests {
     #[test]
     fn third_table_waits_for_first() {
         let (held, unsure) = (round(0), round(1));
-        let laid = settled(&course(&[round(2)]), &held, &unsure);
-        assert_eq!(laid, course(&[held, round(2)]));
+        let laid = settled(&migration_plan(&[round(2)]), &held, &unsure);
+        assert_eq!(laid, migration_plan(&[held, round(2)]));
     }
 
     #[test]
     fn node_without_table_settles() {
-        let laid = settled(&course(&[round(2)]), &Tables::new(), &round(1));
+        let laid = settled(&migration_plan(&[round(2)]), &Tables::new(), &round(1));
         let nowhere = Round::from([(node(), own_table(node()))]);
-        assert_eq!(laid, course(&[nowhere, round(2)]));
+        assert_eq!(laid, migration_plan(&[nowhere, round(2)]));
     }
 
-    /// Where it gets one of both first, that settles it.
+    /// A node that gets one of its two tables first is certain of it.
     #[test]
     fn confirmed_round_settles_unsure_tables() {
         for first in [0, 1] {
             let rounds = [round(first), round(2)];
-            let laid = settled(&course(&rounds), &round(0), &round(1));
-            assert_eq!(laid, course(&rounds));
+            let laid = settled(&migration_plan(&rounds), &round(0), &round(1));
+            assert_eq!(laid, migration_plan(&rounds));
         }
-        let laid = settled(&course(&[round(2)]), &round(0), &Round::new());
-        assert_eq!(laid, course(&[round(2)]));
+        let laid = settled(&migration_plan(&[round(2)]), &round(0), &Round::new());
+        assert_eq!(laid, migration_plan(&[round(2)]));
     }
 
     #[test]
@@ -138,7 +141,11 @@ mod tests {
         raised.entry(node()).and_modify(|table| {
             table.raises = vec![[LinkId::from_index(3), LinkId::from_index(0)]];
         });
-        let laid = settled(&course(std::slice::from_ref(&raised)), &round(0), &round(1));
-        assert_eq!(laid, course(&[round(0), raised]));
+        let laid = settled(
+            &migration_plan(std::slice::from_ref(&raised)),
+            &round(0),
+            &round(1),
+        );
+        assert_eq!(laid, migration_plan(&[round(0), raised]));
     }
 }

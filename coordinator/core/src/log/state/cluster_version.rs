@@ -1,7 +1,7 @@
-//! The cluster version: the log has no decision of a later version.
+//! The cluster version limits the entries that may be written.
 //!
-//! It rises once all coordinators can read more. An operator lowers it before coordinators of the previous release
-//! replace those of this one. From then on, the state and all decisions are readable by the previous release.
+//! It rises once all coordinators can read a later version. An operator lowers it before coordinators are downgraded
+//! to the previous release. From then on, that release can read the state and all entries.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ impl State {
         self.cluster_version
     }
 
-    /// Who has lowered it, since when it is not raised by itself.
+    /// Who lowered the version. It is not raised automatically while this is set.
     pub fn lowered(&self) -> Option<&Signed> {
         self.lowered.as_ref()
     }
@@ -24,9 +24,9 @@ impl State {
         }
     }
 
-    /// A plan on its way may be in a phase that the earlier release does not know, and goes by the rules of the version that
-    /// it began in. Of plans that were refused, reasons are forgotten that the earlier release does not know, and so are removed
-    /// coordinators: it would not lift the removal of one that is added again.
+    /// A running plan may be in a phase that the earlier release does not know; it keeps the rules of the version that
+    /// it began in. Two things that the earlier release does not know are dropped: new reasons of refused plans, and
+    /// removed coordinators, whose removal that release could not lift.
     pub(super) fn lower_version(&mut self, minor: u16, by: Signed) {
         if minor < self.cluster_version && self.under_way().next().is_none() {
             let at = by.at;

@@ -1,5 +1,4 @@
-//! Concurrent plans. Each claims resources, and approved plans share none. So the order in which they end does not
-//! matter.
+//! Concurrent plans. Each plan claims resources, and approved plans share none, so they may end in any order.
 
 use reweave_common::ids::NodeId;
 use reweave_common::migration_plan::Tables;
@@ -11,7 +10,7 @@ use super::{InForce, Outcome, Phase, Rollout, State};
 use crate::log::reason::Reason;
 
 impl State {
-    /// Another plan on its way that needs any of this, and what.
+    /// A running plan that claims any of these resources, and which ones.
     pub(crate) fn taken(
         &self,
         plan: Generation,
@@ -21,24 +20,24 @@ impl State {
         under_way.find_map(|it| Some((it.plan.generation, it.claims.shared_with(claims)?)))
     }
 
-    /// Those that were approved.
+    /// The approved plans.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = &Rollout> {
         self.rollouts().filter(|it| it.phase != Phase::Proposed)
     }
 
-    /// Those that were approved, but for this one.
+    /// The approved plans other than this one.
     pub(crate) fn beside(&self, plan: Generation) -> impl Iterator<Item = &Rollout> {
         self.under_way()
             .filter(move |it| it.plan.generation != plan)
     }
 
-    /// Those on offer.
+    /// The proposed plans.
     pub(crate) fn offers(&self) -> impl Iterator<Item = &Rollout> {
         self.rollouts().filter(|it| it.phase == Phase::Proposed)
     }
 
-    /// The generation that a plan has to name as its parent. One that waits or is on its way stands on what it was made
-    /// for, independent of plans beside it.
+    /// The generation that a plan must name as its parent. For a waiting or running plan that is the one it was made
+    /// for; concurrent plans do not change it.
     pub(crate) fn base_of(&self, plan: &Plan) -> Generation {
         let known = self.rollout(plan.generation);
         known.map_or(self.in_force.generation, |it| it.plan.parent)
@@ -54,7 +53,7 @@ impl State {
         }
     }
 
-    /// Offers that were made for what this plan has changed are of no use any longer; all others stand, on what is in
+    /// Ends proposals that were made for what this plan has changed. The other proposals are rebased on what is in
     /// force now.
     pub(super) fn make_room(&mut self, at: Moment, claims: &ResourceSet, by: Generation) {
         let reasons = vec![Reason::Superseded { by }];
@@ -65,7 +64,7 @@ impl State {
         }
     }
 
-    /// A plan beside which others have ended follows upon what they have left.
+    /// Rebases a running plan after another plan has ended.
     pub(super) fn carry_over(&mut self, generation: Generation) {
         let parent = self.in_force.generation;
         if let Some(rollout) = self.rollout_mut(generation) {
@@ -73,7 +72,7 @@ impl State {
         }
     }
 
-    /// Under which everything is put back: the last one that was given, unless another plan, or an offer, may have got it.
+    /// The generation of the rollback: the last one given out, unless another plan or proposal may have it.
     pub(super) fn own_number(&mut self) -> Generation {
         let is_alone = self.rollouts.len() == 1;
         if !is_alone || self.newest == self.in_force.generation {
@@ -84,7 +83,7 @@ impl State {
 }
 
 impl InForce {
-    /// Whether a plan made for this changes nothing but what it claims.
+    /// Whether a plan that was made for this state changes only what it claims.
     pub(super) fn is_all_that_changes(&self, plan: &Plan, claims: &ResourceSet) -> bool {
         let is_in_both = |pin: &&Pin| self.pins.contains(pin) && plan.pins.contains(pin);
         let mut pins = self
@@ -105,13 +104,13 @@ impl InForce {
         all_pins && nodes.all(own)
     }
 
-    /// Whether all that a plan claims keeps its tables and circuits.
+    /// Whether everything that a plan claims keeps its tables and circuits.
     pub(super) fn differs_only_in_pins(&self, plan: &Plan, claims: &ResourceSet) -> bool {
         let is_kept = |node: &NodeId| self.tables.get(node) == plan.tables.get(node);
         claims.opticals.is_empty() && claims.nodes.iter().all(is_kept)
     }
 
-    /// The plan laid over this: it speaks for what it claims, and for nothing else.
+    /// This state with the claimed part of the plan applied.
     fn with(&self, plan: &Plan, claims: &ResourceSet) -> Plan {
         let is_own = |node: &NodeId| claims.nodes.contains(node);
         let kept = plan.pins.iter();

@@ -11,33 +11,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::log::command::Author;
 
-/// Tokens that are out at once: enough for all nodes of a cluster to join together.
+/// The limit of unused tokens: enough for all nodes of a cluster to join together.
 pub(crate) const MAX_TOKENS: usize = 8192;
-/// Every member gets all of them.
+/// The limit of the deny list, which every member gets as a whole.
 pub(crate) const MAX_REVOKED_MEMBERS: usize = 1 << 16;
-/// Secrets that admitted a member are remembered for this long, and this many of them: a late request for the same
-/// token to be made, since no answer came, would open it a second time.
+/// Used secrets are remembered for this long, and at most this many of them: a late request to create the same token,
+/// repeated because no reply came, would otherwise make it valid again.
 const SPENT_TOKEN_TTL: Duration = Duration::from_hours(24);
 const MAX_SPENT_TOKENS: usize = 1 << 16;
-/// People with a browser, and scripts.
+/// The limit of web and script sessions.
 pub(crate) const MAX_VISITORS: usize = 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// Until they expire, used or not.
+    /// Unexpired tokens, used or not.
     tokens: BTreeMap<Digest, Invitation>,
     /// Used tokens, and until when they are remembered.
     spent: BTreeMap<Digest, Moment>,
     denied: DenyList,
-    /// Until they expire.
+    /// Unexpired web and script tokens.
     visitors: BTreeMap<Digest, Visitor>,
     /// The latest admission, or the latest one up to which a member was revoked or removed.
     newest: Admission,
-    /// Removed coordinators, each up to its removal: that is the moment too.
+    /// Removed coordinators. The admission up to which each is removed is also the time of its removal.
     removed: DenyList,
 }
 
-/// In whose name a token asks.
+/// The member in whose name a token makes requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Visitor {
     member: Member,
@@ -70,7 +70,7 @@ pub struct Pass {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoEntry {
-    /// No such token was made, or it expired long ago.
+    /// The token is unknown or expired long ago.
     UnknownToken,
     Expired {
         member: Member,
@@ -79,7 +79,7 @@ pub enum NoEntry {
         member: Member,
         from: String,
     },
-    /// Nothing is written down just now; the token stays good.
+    /// The disk is full, so nothing is recorded; the token stays valid.
     DiskFull,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for NoEntry {
 pub(crate) enum AdmissionStatus {
     /// The token has not been used yet.
     Open,
-    /// The bearer of this key has used the token, and may get the same answer again.
+    /// The bearer of this key has used the token, and may get the same reply again.
     Admitted(Pass),
     Closed(NoEntry),
 }
@@ -117,7 +117,7 @@ impl Membership {
         &self.removed
     }
 
-    /// By which members refuse certificates.
+    /// The lists by which members refuse certificates.
     pub fn deny_lists(&self) -> DenyLists {
         DenyLists {
             as_of: self.newest,
@@ -126,13 +126,13 @@ impl Membership {
         }
     }
 
-    /// Whether these coordinators are removed, and no others.
+    /// Whether exactly these coordinators are removed.
     pub(crate) fn has_removed(&self, coordinators: &BTreeSet<String>) -> bool {
         let held = self.removed.iter().map(|(member, _)| &member.name);
         held.eq(coordinators)
     }
 
-    /// Whether no admission, revocation or removal was decided yet.
+    /// Whether no admission, revocation or removal has been decided yet.
     pub(crate) fn is_undated(&self) -> bool {
         self.newest == Admission::default()
     }
@@ -147,7 +147,7 @@ impl Membership {
         self.tokens.values().filter(open)
     }
 
-    /// Used ones are kept as well until they would have expired.
+    /// Whether the limit of tokens is reached. Used tokens count until they expire.
     pub(crate) fn is_full(&self, now: Moment) -> bool {
         let kept = self.tokens.values().filter(|it| now < it.expires);
         kept.count() >= MAX_TOKENS
@@ -172,7 +172,7 @@ impl Membership {
         }
     }
 
-    /// A known secret is refused as a new token.
+    /// Creates a token, unless its secret was used before.
     pub(super) fn invite(&mut self, at: Moment, token: Digest, invitation: Invitation) {
         self.tokens.retain(|_, held| at < held.expires);
         if self.tokens.len() < MAX_TOKENS && !self.spent.contains_key(&token) {
@@ -204,7 +204,7 @@ impl Membership {
         self.spent.insert(token, at + SPENT_TOKEN_TTL);
     }
 
-    /// Who may be asked for with this token.
+    /// The member in whose name this token may make requests.
     pub(crate) fn visitor(&self, token: Digest, now: Moment) -> Option<&Member> {
         let visitor = self.visitors.get(&token)?;
         (now < visitor.expires).then_some(&visitor.member)
@@ -215,13 +215,13 @@ impl Membership {
         open.count() >= MAX_VISITORS
     }
 
-    /// Tokens to ask by that are out in its name.
+    /// The number of this member's valid tokens.
     pub(crate) fn visits_of(&self, member: &Member, now: Moment) -> usize {
         let open = self.visitors.values().filter(|it| now < it.expires);
         open.filter(|it| it.member == *member).count()
     }
 
-    /// A known secret is refused as a new token.
+    /// Creates a web or script token, unless its secret was used before.
     pub(super) fn let_visit(&mut self, at: Moment, token: Digest, member: Member, expires: Moment) {
         self.visitors.retain(|_, held| at < held.expires);
         if self.visitors.len() < MAX_VISITORS {
@@ -230,8 +230,7 @@ impl Membership {
         }
     }
 
-    /// Tokens made for it before are worth nothing either, and neither are unused ones that it made: it would come back
-    /// by them. What was promised is kept, with any other promises beside it.
+    /// Revokes the member's admissions, its tokens, and unused tokens that it created, by which it could return.
     pub(super) fn revoke(&mut self, at: Moment, member: Member) {
         let up_to = self.next_admission(at);
         let maker = (member.role == Role::Operator).then(|| Author::Operator(member.name.clone()));
@@ -242,8 +241,8 @@ impl Membership {
         self.denied.deny(member, up_to);
     }
 
-    /// These coordinators are removed now, and no others. One that was added again is admitted as before, and one that a token
-    /// has admitted since its removal is as well.
+    /// Sets the removed coordinators. One that was added again is admitted as before, and so is one that a token has
+    /// admitted since its removal.
     pub(super) fn handle_removed(&mut self, at: Moment, coordinators: &BTreeSet<String>) {
         let up_to = self.next_admission(at);
         self.removed
@@ -256,7 +255,7 @@ impl Membership {
         }
     }
 
-    /// Independent of clocks.
+    /// The next admission number, which grows even if the clock does not.
     fn next_admission(&mut self, at: Moment) -> Admission {
         let after = self.newest.0.saturating_add(1);
         self.newest = Admission(after.max(at.as_micros()));
@@ -288,7 +287,7 @@ mod tests {
     #[test]
     fn oldest_spent_token_is_forgotten_first() {
         let most = u32::try_from(MAX_SPENT_TOKENS).unwrap();
-        // Neither the first nor the last by its secret.
+        // The secret of the oldest is neither the first nor the last in order.
         let oldest = most / 2;
         let until = |number| SPENT_TOKEN_TTL + Duration::from_secs(u64::from(number != oldest));
         let spent = (0..most).map(|number| (secret(number), Moment::default() + until(number)));

@@ -19,40 +19,41 @@ use crate::log::reason::Reason;
 ///                              intent    all followed    all hold it
 /// Due -- round, forth ----> Unconfirmed -> Confirming ---+--> Due: the next step, or over
 ///  |                                                     |
-///  +---- round, back -----> Telling ---------------------+
+///  +---- round, back -----> Installing ------------------+
 ///  |     or in a cluster of version 1.0                  |
 ///  |                                                     |
 ///  +---- circuits --------> Proven -> Switching -> Switched
 ///                           ports idle   intent   all moved; light at both ends
 /// ```
-/// Forth and over, it waits for the verdict. From each stage it may turn back, unless circuits may be moving: its first step
-/// back is Due then. A rollback is a migration of its own, from the present state. Back and over, or on its last step with
-/// all nodes restored, it waits to be rolled back. In each stage it may be held: that says why it is there for so long, and
-/// changes nothing.
+/// A completed forward migration waits for the verdict. A rollback may start from each stage, unless circuits may be
+/// moving; its first step is then Due. A rollback is a migration of its own, from the present state. A completed
+/// rollback, or one on its last step with all nodes restored, waits for `RolledBack`. A migration may be held in each
+/// stage: that records why it is blocked, and changes nothing.
 ///
-/// A round is sent by `StepIntent` and confirmed by `ConfirmIntent`; the last `Acked` of its nodes ends it. Circuits go from
-/// stage to stage by `DrainProof`, `CircuitIntent`, `CircuitObserved` and `LightCame`. `TurnedBack` leads back, and so does a
-/// `StepIntent` that undoes the one round of a plan of pins. `Verified` ends a migration that is forth and over, `RolledBack`
-/// one that is restored; `Held` changes no stage.
+/// A round is sent with `StepIntent` and confirmed with `ConfirmIntent`; the last `Acked` of its nodes completes it.
+/// For circuits, the stages change with `DrainProof`, `CircuitIntent`, `CircuitObserved` and `LightCame`. `TurnedBack`
+/// starts a rollback, and so does a `StepIntent` that undoes the one round of a plan of pins. `Verified` ends a
+/// completed forward migration, and `RolledBack` a completed rollback. `Held` changes no stage.
 ///
-/// A round of pins gives each node the table that it holds.
+/// In a round of pins, each node keeps its table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename = "Journey")]
 pub struct Migration {
     pub heading: Heading,
-    pub course: MigrationPlan,
-    /// The number of completed steps.
-    pub leg: usize,
+    #[serde(rename = "course")]
+    pub plan: MigrationPlan,
+    #[serde(rename = "leg")]
+    pub completed_steps: usize,
     pub stage: Stage,
-    /// Why it could not go on for too long, while it goes on being tried.
+    /// Why it is blocked, while it is being retried.
     pub held: Option<Vec<Reason>>,
     pub tables: Tables,
-    /// Nodes that may hold these instead.
+    /// Nodes that may hold these tables instead.
     pub unsure: Round,
     pub circuits: Circuits,
     /// Instructions to nodes during the migration.
     pub installs: BTreeMap<NodeId, Install>,
-    /// On the way back: nodes that are known to hold what they held before the plan, also when they refuse later
+    /// During a rollback, the nodes that certainly hold their state from before the plan, even if they refuse later
     /// instructions.
     clean: BTreeSet<NodeId>,
 }
@@ -67,17 +68,18 @@ pub enum Heading {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Stage {
     Due,
-    /// Nodes apply it for good.
-    Telling(Step),
-    /// Nothing passes what is to move.
+    /// Nodes apply the step permanently.
+    #[serde(rename = "Telling")]
+    Installing(Step),
+    /// The ports of the circuits are proven idle.
     Proven,
     Switching(Moving),
-    /// The circuits are there; light has to come.
+    /// The circuits are made, and light is awaited at their ends.
     Switched,
-    // What came with 1.1 follows.
-    /// Nodes apply it, and roll back unless it is confirmed.
+    // New in 1.1.
+    /// Nodes apply the step, and roll it back unless it is confirmed.
     Unconfirmed(Step),
-    /// All of them have applied it, and get the confirmation.
+    /// All nodes have applied the step, and are sent the confirmation.
     Confirming(Step),
 }
 
@@ -93,7 +95,7 @@ pub struct Moving {
 #[serde(rename = "MoveTarget")]
 pub struct Target {
     pub moved: Move,
-    /// The first one counts.
+    /// The driver's first answer; later ones are ignored.
     pub answer: Option<Result<CircuitSet, NotSwitched>>,
 }
 
@@ -101,8 +103,8 @@ impl Migration {
     pub(super) fn forth(departure: Departure, tables: Tables) -> Self {
         Self {
             heading: Heading::Forth,
-            course: departure.course,
-            leg: 0,
+            plan: departure.migration_plan,
+            completed_steps: 0,
             stage: Stage::Due,
             held: None,
             tables,
@@ -113,9 +115,9 @@ impl Migration {
         }
     }
 
-    /// Unless circuits may be moving, as their state is unknown then. During a rollback that is another way, for the
-    /// same reasons as before.
-    pub(super) fn turn_back(&mut self, course: MigrationPlan, reasons: Vec<Reason>) -> bool {
+    /// Starts a rollback, unless circuits may be moving, as their state is unknown then. In a running rollback, this
+    /// replaces its steps and keeps its reasons.
+    pub(super) fn turn_back(&mut self, plan: MigrationPlan, reasons: Vec<Reason>) -> bool {
         if self.is_moving() {
             return false;
         }
@@ -124,42 +126,42 @@ impl Migration {
         if !self.leads_back() {
             self.heading = Heading::Back { reasons };
         }
-        self.course = course;
-        (self.leg, self.stage, self.held) = (0, Stage::Due, None);
+        self.plan = plan;
+        (self.completed_steps, self.stage, self.held) = (0, Stage::Due, None);
         true
     }
 
-    /// Whether a migration of one round goes back over it by this step, for the first time or again.
+    /// Starts or repeats the rollback of a migration of one round with this step.
     pub(super) fn undo(&mut self, step: Step, reasons: Vec<Reason>) -> bool {
         if !self.is_round_of(&step) {
             return false;
         }
         if !self.leads_back() {
-            self.turn_back(self.course.clone(), reasons);
+            self.turn_back(self.plan.clone(), reasons);
         }
-        self.tell(step, false) || self.is_over()
+        self.begin_round(step, false) || self.is_over()
     }
 
-    /// Whether it has one round, for the nodes of this step.
+    /// Whether the migration has exactly one round, for the nodes of this step.
     fn is_round_of(&self, step: &Step) -> bool {
-        let mut legs = self.course.legs().map(|(_, leg)| leg);
-        let is_whole = match legs.next() {
+        let mut steps = self.plan.steps().map(|(_, step)| step);
+        let is_whole = match steps.next() {
             Some(MigrationStep::Round(round)) => round.keys().eq(step.targets.keys()),
             Some(MigrationStep::Switch(_)) => false,
             None => step.targets.is_empty(),
         };
-        is_whole && legs.next().is_none()
+        is_whole && steps.next().is_none()
     }
 
-    /// Over the steps that it has begun, to where it started from. During a rollback those are no longer known.
+    /// The steps back over all begun steps. None during a rollback, which no longer knows them.
     pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<MigrationPlan> {
-        (!self.leads_back()).then(|| retraced(&self.course, self.begun(), start))
+        (!self.leads_back()).then(|| retraced(&self.plan, self.begun(), start))
     }
 
-    /// The number of steps that were begun.
+    /// The number of begun steps.
     pub(crate) fn begun(&self) -> usize {
         let is_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
-        self.leg + usize::from(is_begun)
+        self.completed_steps + usize::from(is_begun)
     }
 
     pub fn is_held(&self) -> bool {
@@ -170,7 +172,7 @@ impl Migration {
         self.heading != Heading::Forth
     }
 
-    /// Why it is where it is: what it turned back for, and what it waits for.
+    /// The reasons of the rollback, and why the migration is blocked.
     pub(crate) fn reasons(&self) -> impl Iterator<Item = &Reason> {
         let turned_back = match &self.heading {
             Heading::Forth => &[],
@@ -181,19 +183,19 @@ impl Migration {
         turned_back.iter().chain(news)
     }
 
-    /// Whether a driver has not said what came of its instruction.
+    /// Whether a driver's answer is outstanding, so that circuits may be moving.
     pub(crate) fn is_moving(&self) -> bool {
         self.unclear().next().is_some()
     }
 
-    /// Optical switches that may hold anything.
+    /// Optical switches whose circuits are unknown.
     pub(crate) fn unclear(&self) -> impl Iterator<Item = OpticalId> {
         let targets = self.moving().into_iter().flat_map(|moving| &moving.targets);
         let unclear = targets.filter(|(_, target)| !target.is_known());
         unclear.map(|(&optical, _)| optical)
     }
 
-    /// Instructions to drivers, until all have followed.
+    /// The instructions to drivers, until all have answered with success.
     pub(crate) fn moving(&self) -> Option<&Moving> {
         match &self.stage {
             Stage::Switching(moving) => Some(moving),
@@ -201,15 +203,15 @@ impl Migration {
         }
     }
 
-    /// New circuits of this step: light in them has not been confirmed. The plan began with `first` circuits. On the way
-    /// back, which begins elsewhere, none is known.
+    /// New circuits of this step whose light is not confirmed yet; the plan began with `first` circuits. None during a
+    /// rollback, which begins elsewhere.
     pub(crate) fn unconfirmed_circuits(&self, first: &Circuits) -> Circuits {
         if self.leads_back() || self.stage != Stage::Switched {
             return Circuits::new();
         }
         let mut before = first.clone();
-        for (_, leg) in self.course.legs().take(self.leg) {
-            if let MigrationStep::Switch(circuits) = leg {
+        for (_, step) in self.plan.steps().take(self.completed_steps) {
+            if let MigrationStep::Switch(circuits) = step {
                 before.extend(circuits.clone());
             }
         }
@@ -222,39 +224,44 @@ impl Migration {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.leg().is_none()
+        self.current_step().is_none()
     }
 
-    pub(crate) fn leg(&self) -> Option<MigrationStep<'_>> {
-        self.course.legs().nth(self.leg).map(|(_, leg)| leg)
+    pub(crate) fn current_step(&self) -> Option<MigrationStep<'_>> {
+        self.plan
+            .steps()
+            .nth(self.completed_steps)
+            .map(|(_, step)| step)
     }
 
     pub(crate) fn step(&self) -> Option<&Step> {
         match &self.stage {
-            Stage::Telling(step) | Stage::Unconfirmed(step) | Stage::Confirming(step) => Some(step),
+            Stage::Installing(step) | Stage::Unconfirmed(step) | Stage::Confirming(step) => {
+                Some(step)
+            }
             _ => None,
         }
     }
 
     /// Whether this is the last step.
     pub(crate) fn is_last(&self) -> bool {
-        self.course.legs().nth(self.leg + 1).is_none()
+        self.plan.steps().nth(self.completed_steps + 1).is_none()
     }
 
-    /// Whether every node is known to hold what it held before the plan.
+    /// Whether every node certainly holds its state from before the plan.
     pub(crate) fn is_restored(&self) -> bool {
         let is_last_step = self.is_last() && self.step().is_some();
         self.leads_back() && (self.is_over() || is_last_step && self.unrestored().next().is_none())
     }
 
-    /// Nodes of a step back that may hold what the plan gave them.
+    /// Nodes of the rollback's step that may still hold the plan's state.
     pub(crate) fn unrestored(&self) -> impl Iterator<Item = NodeId> {
         let step = self.step().filter(|_| self.leads_back());
         let nodes = step.into_iter().flat_map(|step| step.targets.keys());
         nodes.copied().filter(|node| !self.has_followed(*node))
     }
 
-    /// Whether a node has done its part of the step, or its part is what it is known to hold.
+    /// Whether a node has acknowledged its part of the step, or certainly holds it already.
     pub(crate) fn has_followed(&self, node: NodeId) -> bool {
         self.step().is_some_and(|step| {
             let is_clean = self.is_last() && self.clean.contains(&node);
@@ -262,10 +269,10 @@ impl Migration {
         })
     }
 
-    /// Nodes that refused the first instruction of the plan to them. One that refuses to confirm what it holds proves
-    /// nothing by that.
+    /// Nodes that refused the first instruction of the plan. A refused confirmation proves nothing about the state
+    /// that a node holds.
     fn untouched(&self) -> BTreeSet<NodeId> {
-        let (Stage::Unconfirmed(step) | Stage::Telling(step), Heading::Forth) =
+        let (Stage::Unconfirmed(step) | Stage::Installing(step), Heading::Forth) =
             (&self.stage, &self.heading)
         else {
             return BTreeSet::new();
@@ -280,14 +287,15 @@ impl Migration {
         matches!(self.stage, Stage::Unconfirmed(_))
     }
 
-    /// Nodes that were instructed and have not answered that they hold their part of the round for good may hold it, or
-    /// not.
+    /// Tables that nodes may hold besides their certain ones: those of instructed nodes that have not acknowledged the
+    /// round permanently.
     pub(crate) fn unsure_now(&self) -> Round {
         let mut unsure = self.unsure.clone();
-        if let (Some(step), Some(MigrationStep::Round(round))) = (self.step(), self.leg()) {
+        if let (Some(step), Some(MigrationStep::Round(round))) = (self.step(), self.current_step())
+        {
             let is_sure = |node| step.is_done(node) && !self.is_unconfirmed();
             let may_hold = round.iter().filter(|(node, _)| !is_sure(**node));
-            // Where it is instructed to hold what it held first, what it may hold besides is the other one still.
+            // A node that is instructed to return to its first table may still hold its other one.
             let is_known = |node: &NodeId| {
                 unsure.contains_key(node) && leads_alike(self.tables.get(node), round.get(node))
             };
@@ -305,24 +313,23 @@ impl Migration {
         }
     }
 
-    /// Whether a round was due, or is repeated.
-    pub(super) fn tell(&mut self, step: Step, is_confirmed_later: bool) -> bool {
+    /// Records a sent round. Returns whether one was due or is repeated.
+    pub(super) fn begin_round(&mut self, step: Step, is_confirmed_later: bool) -> bool {
         let is_due = self.stage == Stage::Due || self.step().is_some();
-        let is_round = matches!(self.leg(), Some(MigrationStep::Round(_)));
+        let is_round = matches!(self.current_step(), Some(MigrationStep::Round(_)));
         if is_due && is_round {
             self.note_sent();
             self.stage = if is_confirmed_later && !self.leads_back() {
                 Stage::Unconfirmed(step)
             } else {
-                Stage::Telling(step)
+                Stage::Installing(step)
             };
             self.settle_round();
         }
         is_due && is_round
     }
 
-    /// Before a round is sent again: which nodes have followed it. On the last step back, they hold what they held before
-    /// the plan.
+    /// Keeps the acks of a round that is sent again. On the last step of a rollback, these nodes are restored.
     fn note_sent(&mut self) {
         let Some(step) = self.step().cloned() else {
             return;
@@ -334,7 +341,7 @@ impl Migration {
         self.installs.extend(step.installs());
     }
 
-    /// Once all nodes of the round hold it.
+    /// Starts the confirmation, once all nodes of the round have acknowledged it.
     pub(super) fn confirm(&mut self, token: Token) {
         if let Stage::Unconfirmed(step) = &self.stage
             && step.all_done()
@@ -346,13 +353,13 @@ impl Migration {
 
     pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
         let step = match &mut self.stage {
-            Stage::Telling(step) | Stage::Confirming(step) => step,
+            Stage::Installing(step) | Stage::Confirming(step) => step,
             Stage::Unconfirmed(step) => return step.acknowledge(node, ack),
             _ => return false,
         };
         let heard = step.acknowledge(node, ack);
         let is_done = step.is_done(node);
-        if let (true, Some(MigrationStep::Round(round))) = (heard && is_done, self.leg()) {
+        if let (true, Some(MigrationStep::Round(round))) = (heard && is_done, self.current_step()) {
             let held = self.tables.get(&node);
             let table = round.get(&node).cloned();
             let new = table.filter(|table| !leads_alike(held, Some(table)));
@@ -364,7 +371,7 @@ impl Migration {
     }
 
     fn settle_round(&mut self) {
-        if let Stage::Telling(step) | Stage::Confirming(step) = &self.stage
+        if let Stage::Installing(step) | Stage::Confirming(step) = &self.stage
             && step.all_done()
         {
             self.installs.extend(step.installs());
@@ -373,7 +380,7 @@ impl Migration {
         }
     }
 
-    /// The last instruction to each node that has followed it, once all are restored.
+    /// The last acknowledged instruction of each node, once all nodes are restored.
     pub(super) fn followed_installs(&self) -> BTreeMap<NodeId, Install> {
         let mut installs = self.installs.clone();
         if let Some(step) = self.step() {
@@ -384,17 +391,18 @@ impl Migration {
     }
 
     fn go_on(&mut self) {
-        self.leg += 1;
+        self.completed_steps += 1;
         (self.stage, self.held) = (Stage::Due, None);
     }
 
     pub(super) fn prove(&mut self) {
-        if self.stage == Stage::Due && matches!(self.leg(), Some(MigrationStep::Switch(_))) {
+        if self.stage == Stage::Due && matches!(self.current_step(), Some(MigrationStep::Switch(_)))
+        {
             self.stage = Stage::Proven;
         }
     }
 
-    /// Whether circuits were about to move, or their instruction is repeated.
+    /// Records the instructions to drivers. Returns whether they were due or are repeated.
     pub(super) fn switch(
         &mut self,
         generation: Generation,
@@ -446,14 +454,14 @@ impl Migration {
 }
 
 impl Moving {
-    /// Whether this is the first answer to this instruction that tells what there is.
+    /// Whether this is the first answer to this instruction.
     pub(crate) fn awaits(&self, optical: OpticalId, readback: &Readback) -> bool {
         let is_ours = readback.token == self.token && readback.generation == self.generation;
         let target = self.targets.get(&optical);
         is_ours && target.is_some_and(|target| target.answer.is_none())
     }
 
-    /// Whether it reports the old or the desired circuits.
+    /// Whether the answer names the old or the desired circuits.
     pub(crate) fn tells(&self, optical: OpticalId, readback: &Readback) -> bool {
         let answer = Some(readback.outcome.clone());
         let target = self.targets.get(&optical).cloned();
@@ -486,13 +494,13 @@ impl Target {
 
     /// The circuits that the device reports, if they are the old or the new ones.
     fn held(&self) -> Option<&CircuitSet> {
-        let told = match self.answer.as_ref()? {
+        let reported = match self.answer.as_ref()? {
             Ok(found)
             | Err(NotSwitched::Mismatch { found } | NotSwitched::Device { found, .. }) => found,
             Err(_) => return None,
         };
         let Move { expected, desired } = &self.moved;
-        [expected, desired].contains(&told).then_some(told)
+        [expected, desired].contains(&reported).then_some(reported)
     }
 
     pub(crate) fn is_known(&self) -> bool {
@@ -522,17 +530,17 @@ mod tests {
         }
     }
 
-    /// On its way with one round, from these tables.
-    fn travelling(heading: Heading, [tables, round]: [&Round; 2]) -> Migration {
+    /// A migration with one round, from these tables.
+    fn migrating(heading: Heading, [tables, round]: [&Round; 2]) -> Migration {
         Migration {
             heading,
-            course: MigrationPlan {
+            plan: MigrationPlan {
                 waves: vec![Wave {
                     drain: vec![round.clone()],
                     ..Wave::default()
                 }],
             },
-            leg: 0,
+            completed_steps: 0,
             stage: Stage::Due,
             held: None,
             tables: tables.clone(),
@@ -556,31 +564,31 @@ mod tests {
         }
     }
 
-    /// It has followed forth and not answered to the way back: neither is forgotten.
+    /// A node that acknowledged the round and not the rollback may hold either table.
     #[test]
     fn reverted_node_is_unsure_until_ack() {
         let node = NodeId::from_index(0);
         let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
-        let mut journey = travelling(Heading::Back { reasons: vec![] }, [&old, &old]);
-        journey.unsure = new.clone();
-        assert!(journey.tell(step(node), true));
-        assert_eq!(journey.unsure_now(), new);
-        assert!(journey.acknowledge(node, &done(7)));
-        assert!(journey.unsure_now().is_empty());
+        let mut migration = migrating(Heading::Back { reasons: vec![] }, [&old, &old]);
+        migration.unsure = new.clone();
+        assert!(migration.begin_round(step(node), true));
+        assert_eq!(migration.unsure_now(), new);
+        assert!(migration.acknowledge(node, &done(7)));
+        assert!(migration.unsure_now().is_empty());
     }
 
-    /// It goes back by itself unless it hears that it stays.
+    /// An unconfirmed node rolls back by itself, so it may hold either table.
     #[test]
     fn unconfirmed_node_is_unsure_after_ack() {
         let node = NodeId::from_index(0);
         let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
-        let mut journey = travelling(Heading::Forth, [&old, &new]);
-        assert!(journey.tell(step(node), true));
-        assert!(journey.acknowledge(node, &done(7)));
-        assert_eq!(journey.unsure_now(), new);
-        journey.confirm(Token(8));
-        assert_eq!(journey.unsure_now(), new);
-        assert!(journey.acknowledge(node, &done(8)));
-        assert!(journey.unsure_now().is_empty());
+        let mut migration = migrating(Heading::Forth, [&old, &new]);
+        assert!(migration.begin_round(step(node), true));
+        assert!(migration.acknowledge(node, &done(7)));
+        assert_eq!(migration.unsure_now(), new);
+        migration.confirm(Token(8));
+        assert_eq!(migration.unsure_now(), new);
+        assert!(migration.acknowledge(node, &done(8)));
+        assert!(migration.unsure_now().is_empty());
     }
 }

@@ -39,32 +39,32 @@ pub(crate) use plan_control::Steered;
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed};
 pub use step::{Step, StepAnswer, Target};
 
-/// Ended plans that are remembered; the log has them all.
+/// The number of ended plans in the state; the log has all of them.
 const MAX_HISTORY_PLANS: usize = 256;
-/// They are remembered whole, to go back to, and all of them go into each snapshot: on large fabrics fewer have room.
+/// The limit of table entries in ended plans, which every snapshot contains. On large fabrics, fewer plans are kept.
 const MAX_HISTORY_ENTRIES: usize = 1 << 19;
 /// The largest generation and token: up to it, numbers in JSON are exact everywhere (RFC 8259, section 6).
 const MAX_NUMBER: u64 = (1 << 53) - 1;
-/// The largest that is followed where others claim it. This log gives a few with each entry: what is left lasts longer
-/// than any cluster.
+/// The largest number that is accepted from an agent. Each log entry uses few numbers, so the rest lasts longer than
+/// any cluster.
 const MAX_CLAIM: u64 = MAX_NUMBER / 2;
-/// An agent may be ahead of a log that lost its end or begins again, by no more than this. A claim beyond it is a
-/// lie, and is not followed: one lie would use up all numbers.
+/// An agent may be ahead of a log that lost its end or was recreated, by at most this. A larger number is false:
+/// following it would use up all numbers.
 const MAX_AHEAD: u64 = 1 << 20;
 
-/// Since this minor version steps are confirmed.
+/// The minor version since which steps are confirmed.
 const CONFIRM_SINCE_MINOR: u16 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     applied: u64,
-    /// By how much tokens are ahead of the log: a switch may have followed what is lost from it.
+    /// The offset of tokens from log indexes: a switch may hold tokens of lost entries.
     ahead: u64,
-    /// The latest moment that a command was decided at.
+    /// The latest time of any command.
     latest: Moment,
     newest: Generation,
     in_force: InForce,
-    /// In the order of their numbers. What they claim they share with none that was approved.
+    /// Running plans in the order of their generations. Their claims are disjoint from those of approved plans.
     rollouts: Vec<Rollout>,
     ended: u64,
     history: VecDeque<Ended>,
@@ -74,8 +74,8 @@ pub struct State {
     registered: BTreeMap<String, Registered>,
     /// The minor version of the protocol whose entries all coordinators read.
     cluster_version: u16,
-    /// Who has lowered it to that. It is not raised again by itself: coordinators of this release may be replaced by those
-    /// of the one before, and until the first is, all of them read more.
+    /// Who lowered the version. It is not raised automatically: coordinators are being downgraded to the previous
+    /// release, and until the first one is, all of them read the later version.
     lowered: Option<Signed>,
 }
 
@@ -85,7 +85,7 @@ pub struct InForce {
     pub generation: Generation,
     pub pins: Vec<Pin>,
     pub tables: Tables,
-    /// Of the optical switches that a plan has switched.
+    /// The circuits of optical switches that a plan has changed.
     pub circuits: Circuits,
     /// The last instruction to each switch.
     pub installs: BTreeMap<NodeId, Install>,
@@ -98,7 +98,7 @@ impl InForce {
         install.map_or_else(ForwardingState::default, |install| install.holding.clone())
     }
 
-    /// All circuits: those that no plan has switched are as the fabric's file has them.
+    /// All circuits. Those that no plan has changed are as in the fabric's file.
     pub fn circuits_of(&self, fabric: &Fabric) -> Circuits {
         let mut circuits = fabric.first_circuits().clone();
         circuits.extend(self.circuits.clone());
@@ -107,7 +107,7 @@ impl InForce {
 }
 
 impl State {
-    /// Of a new cluster whose coordinators all read this minor version of the protocol.
+    /// The state of a new cluster whose coordinators all read this minor version.
     pub fn founded(cluster_version: u16) -> Self {
         Self {
             cluster_version,
@@ -115,12 +115,12 @@ impl State {
         }
     }
 
-    /// How many commands led here: the index of the next.
+    /// The number of applied commands, which is the index of the next one.
     pub fn applied(&self) -> u64 {
         self.applied
     }
 
-    /// No leader's clock may begin before that.
+    /// The latest time of any command: a new leader's clock starts no earlier.
     pub fn latest(&self) -> Moment {
         self.latest
     }
@@ -129,32 +129,32 @@ impl State {
         &self.in_force
     }
 
-    /// The plans on offer and on their way, the oldest first.
+    /// Proposed and running plans, oldest first.
     pub fn rollouts(&self) -> impl DoubleEndedIterator<Item = &Rollout> {
         self.rollouts.iter()
     }
 
-    /// The plan of this number, unless it has ended.
+    /// The plan of this generation, unless it has ended.
     pub fn rollout(&self, generation: Generation) -> Option<&Rollout> {
         self.rollouts().find(|it| it.plan.generation == generation)
     }
 
-    /// Plans that have ended, the oldest first.
+    /// Ended plans, oldest first.
     pub fn history(&self) -> impl DoubleEndedIterator<Item = &Ended> {
         self.history.iter()
     }
 
-    /// Who is invited, and who is revoked.
+    /// Invited and revoked members.
     pub fn membership(&self) -> &Membership {
         &self.membership
     }
 
-    /// What is under maintenance, in the order of their places.
+    /// Devices under maintenance, in order.
     pub fn maintenance(&self) -> &[Maintenance] {
         &self.maintenance
     }
 
-    /// Jobs that nothing is to be changed under.
+    /// Frozen jobs.
     pub fn frozen(&self) -> &[Frozen] {
         &self.frozen
     }
@@ -164,19 +164,19 @@ impl State {
         &self.registered
     }
 
-    /// The last instruction to a switch, by a running step or before it.
+    /// The last instruction to a switch, by a running step or an earlier one.
     pub(crate) fn last_install(&self, node: NodeId) -> Option<Install> {
-        let mut told = self.rollouts.iter().map(|it| it.last_install(node));
-        let told = told.find(Option::is_some).flatten();
-        told.or_else(|| self.in_force.installs.get(&node).cloned())
+        let mut install = self.rollouts.iter().map(|it| it.last_install(node));
+        let install = install.find(Option::is_some).flatten();
+        install.or_else(|| self.in_force.installs.get(&node).cloned())
     }
 
-    /// How many plans have ever ended.
+    /// The number of plans that have ever ended.
     pub fn ended(&self) -> u64 {
         self.ended
     }
 
-    /// Higher than every known generation.
+    /// The next free generation.
     pub fn next_generation(&self) -> Generation {
         Generation(self.newest.0.saturating_add(1))
     }
@@ -208,9 +208,7 @@ impl State {
                 anyway,
             } => self.approve(generation, Signed { at, by }, anyway),
             Change::StepIntent(intent) => self.intend(token, intent),
-            Change::ConfirmIntent { plan } => {
-                self.on_journey(plan, |journey| journey.confirm(token));
-            }
+            Change::ConfirmIntent { plan } => self.on_migration(plan, |it| it.confirm(token)),
             Change::Acked { node, ack } => self.acknowledge(node, &ack),
             Change::Verified {
                 generation,
@@ -219,24 +217,28 @@ impl State {
             Change::Departed(departure) => self.depart(departure),
             Change::TurnedBack {
                 generation,
-                course,
+                migration_plan,
                 reasons,
-            } => self.on_journey(generation, |journey| {
-                journey.turn_back(course, reasons);
+            } => self.on_migration(generation, |migration| {
+                migration.turn_back(migration_plan, reasons);
             }),
-            Change::DrainProof { generation, .. } => self.on_journey(generation, Migration::prove),
+            Change::DrainProof { generation, .. } => {
+                self.on_migration(generation, Migration::prove)
+            }
             Change::CircuitIntent {
                 plan,
                 generation,
                 moves,
             } => self.switch(plan, generation, token, moves),
             Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
-            Change::LightCame { generation } => self.on_journey(generation, Migration::light_came),
+            Change::LightCame { generation } => {
+                self.on_migration(generation, Migration::light_came)
+            }
             Change::Held {
                 generation,
                 reasons,
-            } => self.on_journey(generation, |journey| {
-                journey.held.get_or_insert(reasons);
+            } => self.on_migration(generation, |migration| {
+                migration.held.get_or_insert(reasons);
             }),
             Change::RolledBack { generation } => self.roll_back(at, generation),
             Change::Steered {
@@ -264,7 +266,7 @@ impl State {
         }
     }
 
-    /// Decisions about members, versions, switches and jobs, independent of plans.
+    /// Applies decisions about members, versions, switches and jobs, which do not depend on plans.
     fn obey(&mut self, at: Moment, change: Change) {
         match change {
             Change::Invited {
@@ -315,21 +317,23 @@ impl State {
                     self.frozen.push(Frozen { hosts, by, since });
                 }
             }
-            Change::Registered { job, told, .. } => self.register(job, told),
+            Change::Registered {
+                job, registration, ..
+            } => self.register(job, registration),
             Change::ClusterVersion { minor } => self.raise_version(minor),
             Change::ClusterVersionLowered { minor, by } => {
                 self.lower_version(minor, Signed { at, by });
             }
-            // All others are of plans.
+            // All other changes concern plans.
             _ => {}
         }
     }
 
-    /// A job that is over is not frozen either.
-    fn register(&mut self, job: String, told: Option<Registered>) {
-        match told {
-            Some(told) => {
-                self.registered.insert(job, told);
+    /// Registers or ends a job. Its end also lifts its freeze.
+    fn register(&mut self, job: String, registration: Option<Registered>) {
+        match registration {
+            Some(registered) => {
+                self.registered.insert(job, registered);
             }
             None => {
                 let over = self.registered.remove(&job);
@@ -339,7 +343,7 @@ impl State {
         }
     }
 
-    /// In place of all on offer that need any of the same.
+    /// Replaces all proposals that need any of the same resources.
     fn propose(&mut self, plan: Plan, claims: ResourceSet, proposed: Signed) {
         let fits = plan.generation > self.newest && plan.parent == self.in_force.generation;
         let taken = self.taken(plan.generation, &claims);
@@ -362,7 +366,7 @@ impl State {
         }
     }
 
-    /// Nothing that another plan on its way needs is given to this one too.
+    /// Approves the plan, unless another approved plan claims any of its resources.
     fn approve(&mut self, generation: Generation, approved: Signed, anyway: bool) {
         let claims = self.rollout(generation).map(|it| it.claims.clone());
         if claims.is_none_or(|claims| self.taken(generation, &claims).is_some()) {
@@ -400,8 +404,8 @@ impl State {
             Aim::Install { before } => rollout.begin(step, before, in_force, is_confirmed_later),
             Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons, in_force),
             Aim::Round => {
-                let journey = rollout.phase.journey_mut();
-                is_newer && journey.is_some_and(|it| it.tell(step, is_confirmed_later))
+                let migration = rollout.phase.migration_mut();
+                is_newer && migration.is_some_and(|it| it.begin_round(step, is_confirmed_later))
             }
         };
         if accepted {
@@ -424,7 +428,7 @@ impl State {
         }
     }
 
-    /// A node has followed this already, though it may be lost from the log.
+    /// Raises the next numbers above those that a node holds, which the log may have lost.
     fn go_beyond(&mut self, held: Generation, token: Token) {
         let is_credible =
             |claimed: u64, known: u64| claimed <= MAX_CLAIM.min(known.saturating_add(MAX_AHEAD));
@@ -436,13 +440,13 @@ impl State {
         }
     }
 
-    /// The first verdict counts. Nothing is kept that was made for other ranks than there are.
+    /// Applies the first verdict. A plan is not kept if its ranks are no longer those of the job.
     fn conclude(&mut self, at: Moment, generation: Generation, mut verdict: Verdict) {
         let rollout = self.rollout(generation);
         let reasons = rollout.map_or_else(Vec::new, |it| self.other_ranks(&it.plan));
         let is_due = |it: &&mut Rollout| {
-            let journey = it.phase.journey();
-            let is_done = journey.is_some_and(|it| it.is_over() && !it.leads_back());
+            let migration = it.phase.migration();
+            let is_done = migration.is_some_and(|it| it.is_over() && !it.leads_back());
             is_done && it.verdict.is_none()
         };
         let Some(rollout) = self.rollout_mut(generation).filter(is_due) else {
@@ -463,10 +467,10 @@ impl State {
         let Some(rollout) = self.rollout(generation) else {
             return;
         };
-        let Some(journey) = rollout.phase.journey() else {
+        let Some(migration) = rollout.phase.migration() else {
             return;
         };
-        let installs = journey.installs.clone();
+        let installs = migration.installs.clone();
         let Plan {
             pins,
             tables,
@@ -483,16 +487,16 @@ impl State {
         self.end(at, generation, Outcome::Committed);
     }
 
-    /// Everything that is the plan's is as it was, under a generation of its own.
+    /// Restores everything that the plan claims, under a generation of its own.
     fn roll_back(&mut self, at: Moment, plan: Generation) {
-        let journey = self.rollout(plan).and_then(|it| it.phase.journey());
-        let Some(journey) = journey.filter(|it| it.is_restored()) else {
+        let migration = self.rollout(plan).and_then(|it| it.phase.migration());
+        let Some(migration) = migration.filter(|it| it.is_restored()) else {
             return;
         };
-        let Heading::Back { reasons } = journey.heading.clone() else {
+        let Heading::Back { reasons } = migration.heading.clone() else {
             return;
         };
-        let installs = journey.followed_installs();
+        let installs = migration.followed_installs();
         let generation = self.own_number();
         self.carry_over(plan);
         self.in_force.generation = generation;
@@ -522,32 +526,32 @@ impl State {
         let is_newer = generation > self.newest;
         let own = |it: &&mut Rollout| moves.keys().all(|moved| it.claims.opticals.contains(moved));
         let rollout = self.rollout_mut(plan).filter(own);
-        let journey = rollout.and_then(|it| it.phase.journey_mut());
-        let told = |journey: &mut Migration| journey.switch(generation, token, moves);
-        if is_newer && journey.is_some_and(told) {
+        let migration = rollout.and_then(|it| it.phase.migration_mut());
+        let is_switched = |migration: &mut Migration| migration.switch(generation, token, moves);
+        if is_newer && migration.is_some_and(is_switched) {
             self.newest = generation;
         }
     }
 
     fn observe(&mut self, optical: OpticalId, readback: Readback) {
-        let journeys = self.rollouts.iter_mut();
-        let mut journeys = journeys.filter_map(|it| it.phase.journey_mut());
-        let Some(journey) = journeys.find(|it| it.awaits(optical, &readback)) else {
+        let migrations = self.rollouts.iter_mut();
+        let mut migrations = migrations.filter_map(|it| it.phase.migration_mut());
+        let Some(migration) = migrations.find(|it| it.awaits(optical, &readback)) else {
             return;
         };
         match readback.followed() {
             Some((held, token)) => self.go_beyond(held, token),
-            None => journey.observe(optical, readback),
+            None => migration.observe(optical, readback),
         }
     }
 
-    fn journey_of(&mut self, generation: Generation) -> Option<&mut Migration> {
-        self.rollout_mut(generation)?.phase.journey_mut()
+    fn migration_of(&mut self, generation: Generation) -> Option<&mut Migration> {
+        self.rollout_mut(generation)?.phase.migration_mut()
     }
 
-    fn on_journey(&mut self, generation: Generation, act: impl FnOnce(&mut Migration)) {
-        if let Some(journey) = self.journey_of(generation) {
-            act(journey);
+    fn on_migration(&mut self, generation: Generation, act: impl FnOnce(&mut Migration)) {
+        if let Some(migration) = self.migration_of(generation) {
+            act(migration);
         }
     }
 
@@ -578,7 +582,7 @@ impl State {
         self.history.drain(..forgotten);
     }
 
-    /// What it has changed is not there any longer for offers that were made for it.
+    /// Ends the plan, and with it the proposals made for what it has changed.
     fn end(&mut self, at: Moment, generation: Generation, outcome: Outcome) {
         let mut rollouts = self.rollouts.iter();
         let found = rollouts.position(|it| it.plan.generation == generation);

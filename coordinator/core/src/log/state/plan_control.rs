@@ -10,9 +10,9 @@ use crate::log::reason::Reason;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steered {
-    /// It begins nothing more until it may.
+    /// An operator holds the plan: it begins no further step.
     pub stopped: Option<Signed>,
-    /// It goes back, and is never kept.
+    /// An operator aborted the plan: it is rolled back and never kept.
     pub aborted: Option<Author>,
     /// The number of requests to retry at once.
     pub urged: u32,
@@ -23,20 +23,20 @@ impl Rollout {
         self.steered.stopped.is_some()
     }
 
-    /// Why it is rolled back, if a person wants that and lets it be done now.
+    /// The reason of a rollback that an operator requested and that may be done now.
     pub(crate) fn aborted(&self) -> Option<Reason> {
         let by = self.steered.aborted.clone().filter(|_| !self.is_stopped());
         by.map(|by| Reason::Aborted { by })
     }
 
-    /// Whether it is on its way back, or what it waits for there is.
+    /// Whether it is rolling back, or waits for a rollback.
     pub(crate) fn leads_back(&self) -> bool {
-        self.phase.journey().is_some_and(Migration::leads_back)
+        self.phase.migration().is_some_and(Migration::leads_back)
     }
 
-    /// Whether it goes on being tried, since it could not be done in time.
+    /// Whether it is blocked and being retried.
     pub(crate) fn is_held(&self) -> bool {
-        self.phase.journey().is_some_and(Migration::is_held)
+        self.phase.migration().is_some_and(Migration::is_held)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The rank orders of registered jobs, as plans have made them.
+//! The rank orders of registered jobs that plans change.
 
 use reweave_common::plan::{Plan, RankOrder};
 
@@ -6,7 +6,7 @@ use super::State;
 use crate::log::reason::Reason;
 
 impl State {
-    /// A plan that leaves everything as it is.
+    /// A plan that changes nothing.
     pub(crate) fn as_it_is(&self) -> Plan {
         let in_force = &self.in_force;
         Plan {
@@ -17,13 +17,13 @@ impl State {
         }
     }
 
-    /// Whether the job still has the order that this was made for.
+    /// Whether the job still has the order that this change was made for.
     pub(crate) fn fits(&self, order: &RankOrder) -> bool {
-        let told = self.registered.get(&order.job);
-        told.and_then(|job| job.order.as_ref()) == Some(&order.before)
+        let registration = self.registered.get(&order.job);
+        registration.and_then(|job| job.order.as_ref()) == Some(&order.before)
     }
 
-    /// Jobs of the plan that are over, or have another order by now.
+    /// Jobs of the plan that are over or have another order by now.
     pub(crate) fn other_ranks(&self, plan: &Plan) -> Vec<Reason> {
         let unfit = plan.orders.iter().filter(|order| !self.fits(order));
         unfit
@@ -33,11 +33,11 @@ impl State {
             .collect()
     }
 
-    /// Where ranks are now is not touched: they stay there until the orchestrator that starts them asks again.
+    /// Records the new orders. Running ranks stay where they are until the orchestrator starts them again.
     pub(super) fn reorder(&mut self, orders: Vec<RankOrder>) {
         for RankOrder { job, after, .. } in orders {
-            if let Some(told) = self.registered.get_mut(&job) {
-                told.order = Some(after);
+            if let Some(report) = self.registered.get_mut(&job) {
+                report.order = Some(after);
             }
         }
     }

@@ -8,9 +8,9 @@
 //!     v                                     v
 //!   ended                             Migrating back --> Migrating back, over --> rolled back
 //! ```
-//! A plan of pins is a migration of one round, which is sent with its first entry in the log. In a plan that changes tables
-//! or circuits too, pins are lifted in its first round, and set in its last. The steps of a migration have a diagram of
-//! their own: see [`Migration`].
+//! A plan of pins is a migration of one round, which is sent with its first log entry. In a plan that also changes
+//! tables or circuits, pins are removed in the first round, and set in the last. For the steps of a migration, see the
+//! diagram of [`Migration`].
 
 use reweave_common::fabric::Circuits;
 use reweave_common::ids::NodeId;
@@ -33,22 +33,22 @@ use crate::log::verdict::Verdict;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
-    /// What it does not claim is as others have left it.
+    /// The plan. Whatever it does not claim stays as other plans leave it.
     pub plan: Plan,
-    /// What it needs for itself alone.
+    /// The resources that it needs exclusively.
     pub claims: ResourceSet,
     pub proposed: Signed,
     pub approved: Option<Signed>,
     /// The approval forces it even if flows become slower.
     pub anyway: bool,
-    /// The rates of the flows just before anything was installed.
+    /// The rates of the flows just before the first instruction.
     pub before: Vec<Before>,
     pub verdict: Option<Verdict>,
     pub steered: Steered,
     pub phase: Phase,
 }
 
-/// Who did it, and when.
+/// Who acted, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
     pub at: Moment,
@@ -59,7 +59,7 @@ pub struct Signed {
 pub enum Phase {
     Proposed,
     Approved,
-    /// On its way, forth or back, or over and not judged yet.
+    /// Migrating forward or back, or waiting for its verdict.
     Migrating(Box<Migration>),
 }
 
@@ -76,11 +76,11 @@ pub struct Ended {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// Found wrong before anything was installed.
+    /// Found unsound before anything was installed.
     Refused {
         reasons: Vec<Reason>,
     },
-    /// No longer wanted before anything was installed.
+    /// No longer needed before anything was installed.
     Withdrawn {
         reasons: Vec<Reason>,
     },
@@ -93,12 +93,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether any switch got an instruction.
+    /// Whether any switch was instructed.
     pub(crate) fn changed_something(&self) -> bool {
         matches!(self, Self::Committed | Self::RolledBack { .. })
     }
 
-    /// Forgets the reasons that came after this minor version.
+    /// Drops the reasons that are newer than this minor version.
     pub(super) fn keep_reasons_of(&mut self, minor: u16) {
         if let Self::Refused { reasons } = self {
             reasons.retain(|reason| reason.since() <= minor);
@@ -122,7 +122,7 @@ impl Rollout {
         }
     }
 
-    /// Whether the plan was due, and the step is its own: the one round of a plan of pins, which is sent at once.
+    /// Begins a plan of pins. Returns whether the plan was due and the step belongs to it.
     pub(super) fn begin(
         &mut self,
         step: Step,
@@ -137,18 +137,18 @@ impl Rollout {
         let nodes = step.targets.keys().copied();
         let departure = Departure {
             generation,
-            course: one_round(tables_of(&in_force.tables, nodes)),
+            migration_plan: one_round(tables_of(&in_force.tables, nodes)),
             circuits: Circuits::new(),
             before,
         };
         self.depart(departure, &in_force.tables);
-        if let Some(journey) = self.phase.journey_mut() {
-            journey.tell(step, is_confirmed_later);
+        if let Some(migration) = self.phase.migration_mut() {
+            migration.begin_round(step, is_confirmed_later);
         }
         true
     }
 
-    /// If it was due, from these tables.
+    /// Begins the migration from these tables, if the plan was due.
     pub(super) fn depart(&mut self, departure: Departure, tables: &Tables) {
         if self.phase == Phase::Approved {
             self.before.clone_from(&departure.before);
@@ -162,33 +162,33 @@ impl Rollout {
         }
     }
 
-    /// Whether it is a plan of pins that goes back by this step, for the first time or again.
+    /// Starts or repeats the rollback of a plan of pins. Returns false for other plans.
     pub(super) fn undo(&mut self, step: Step, reasons: Vec<Reason>, in_force: &InForce) -> bool {
         let is_of_pins = in_force.differs_only_in_pins(&self.plan, &self.claims);
-        let journey = self.phase.journey_mut();
-        is_of_pins && journey.is_some_and(|it| it.undo(step, reasons))
+        let migration = self.phase.migration_mut();
+        is_of_pins && migration.is_some_and(|it| it.undo(step, reasons))
     }
 
-    /// Its last instruction to this node.
+    /// The plan's last instruction to this node.
     pub(super) fn last_install(&self, node: NodeId) -> Option<Install> {
         let now = self.phase.step().and_then(|step| step.install(node));
-        now.or_else(|| self.phase.journey()?.installs.get(&node).cloned())
+        now.or_else(|| self.phase.migration()?.installs.get(&node).cloned())
     }
 
-    /// Whether this was an answer that was waited for.
+    /// Records the ack. Returns whether it was awaited.
     pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
-        let journey = self.phase.journey_mut();
-        journey.is_some_and(|it| it.acknowledge(node, ack))
+        let migration = self.phase.migration_mut();
+        migration.is_some_and(|it| it.acknowledge(node, ack))
     }
 
-    /// As people are shown it.
+    /// The phase as operators see it.
     pub(crate) fn shown_phase(&self) -> operator::Phase {
         match &self.phase {
             Phase::Proposed => operator::Phase::Proposed,
             Phase::Approved => operator::Phase::Approved,
-            Phase::Migrating(journey) if journey.is_held() => operator::Phase::Held,
-            Phase::Migrating(journey) if journey.leads_back() => operator::Phase::RollingBack,
-            Phase::Migrating(journey) if journey.is_over() => operator::Phase::Verifying,
+            Phase::Migrating(migration) if migration.is_held() => operator::Phase::Held,
+            Phase::Migrating(migration) if migration.leads_back() => operator::Phase::RollingBack,
+            Phase::Migrating(migration) if migration.is_over() => operator::Phase::Verifying,
             Phase::Migrating(_) => operator::Phase::Applying,
         }
     }
@@ -213,28 +213,28 @@ impl Rollout {
 }
 
 impl Phase {
-    pub fn journey(&self) -> Option<&Migration> {
+    pub fn migration(&self) -> Option<&Migration> {
         match self {
-            Self::Migrating(journey) => Some(journey),
+            Self::Migrating(migration) => Some(migration),
             Self::Proposed | Self::Approved => None,
         }
     }
 
-    pub(super) fn journey_mut(&mut self) -> Option<&mut Migration> {
+    pub(super) fn migration_mut(&mut self) -> Option<&mut Migration> {
         match self {
-            Self::Migrating(journey) => Some(journey),
+            Self::Migrating(migration) => Some(migration),
             Self::Proposed | Self::Approved => None,
         }
     }
 
-    /// The instructions that switches are to follow now.
+    /// The step whose instructions switches have now.
     pub fn step(&self) -> Option<&Step> {
-        self.journey()?.step()
+        self.migration()?.step()
     }
 
     /// Whether it is uncertain that a node holds its last instruction.
     pub(crate) fn is_unsure_of(&self, node: NodeId) -> bool {
-        let journey = self.journey();
-        journey.is_some_and(|it| it.unsure_now().contains_key(&node))
+        let migration = self.migration();
+        migration.is_some_and(|it| it.unsure_now().contains_key(&node))
     }
 }

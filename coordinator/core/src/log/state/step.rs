@@ -18,17 +18,17 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     pub holding: ForwardingState,
-    /// The first one counts.
+    /// The switch's first answer; later ones are ignored.
     pub answer: Option<StepAnswer>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename = "Answer")]
 pub enum StepAnswer {
-    /// It read back exactly the instructed state.
+    /// The switch read back exactly the instructed state.
     Done,
     Refused(InstallRefusal),
-    /// It read back something else.
+    /// The switch read back another state.
     HoldsOtherRules,
 }
 
@@ -49,7 +49,7 @@ impl Step {
         }
     }
 
-    /// Repeats it under another token, without any answer yet.
+    /// The same step under another token, with no answer yet.
     pub(super) fn again(mut self, token: Token) -> Self {
         self.token = token;
         for target in self.targets.values_mut() {
@@ -75,7 +75,7 @@ impl Step {
             .filter_map(|&node| Some((node, self.install(node)?)))
     }
 
-    /// The instructions to those that succeeded.
+    /// The instructions that were acknowledged with success.
     pub(super) fn confirmed_installs(&self) -> impl Iterator<Item = (NodeId, Install)> {
         self.installs().filter(|(node, _)| self.is_done(*node))
     }
@@ -105,7 +105,7 @@ impl Step {
             .map(|(&node, _)| node)
     }
 
-    /// Those that did not follow, with their answers.
+    /// The switches that failed, with their answers.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (NodeId, &StepAnswer)> {
         let answered = self
             .targets
@@ -122,7 +122,7 @@ impl Step {
         self.answer(node) == Some(&StepAnswer::Done)
     }
 
-    /// Whether it refused in a way that proves it to hold what it held before.
+    /// Whether the node refused in a way that proves its state unchanged.
     pub(super) fn is_unchanged(&self, node: NodeId) -> bool {
         use InstallRefusal::{Kernel, NotASwitch, NotDurable};
         let answer = self.answer(node);
@@ -134,7 +134,7 @@ impl Step {
         )
     }
 
-    /// Nodes with rules that did not do it, and so are only believed to hold what they held before.
+    /// Nodes with rules that refused, whose state is therefore only assumed to be unchanged.
     pub(crate) fn on_their_word(&self) -> impl Iterator<Item = (NodeId, &Target)> {
         let not_a_switch = StepAnswer::Refused(InstallRefusal::NotASwitch);
         let targets = self.targets.iter().map(|(&node, target)| (node, target));
@@ -148,9 +148,12 @@ impl Step {
     }
 }
 
-fn answer(told: &ForwardingState, outcome: Result<ForwardingState, InstallRefusal>) -> StepAnswer {
+fn answer(
+    instructed: &ForwardingState,
+    outcome: Result<ForwardingState, InstallRefusal>,
+) -> StepAnswer {
     match outcome {
-        Ok(held) if held.is_same_as(told) => StepAnswer::Done,
+        Ok(held) if held.is_same_as(instructed) => StepAnswer::Done,
         Ok(_) => StepAnswer::HoldsOtherRules,
         Err(refusal) => StepAnswer::Refused(refusal),
     }

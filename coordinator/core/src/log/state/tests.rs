@@ -141,7 +141,7 @@ fn applied(changes: &[Change]) -> State {
     applied_by(0, changes)
 }
 
-/// In a cluster of this version.
+/// The state of a cluster of this version after these changes.
 fn applied_by(cluster_version: u16, changes: &[Change]) -> State {
     let mut state = State::founded(cluster_version);
     for change in changes {
@@ -190,7 +190,7 @@ proptest! {
     }
 }
 
-/// S6.
+/// Invariant S6: approved plans share no resource.
 fn share_nothing(state: &State) -> bool {
     let under_way: Vec<_> = state.under_way().map(|it| &it.claims).collect();
     let mut pairs = under_way.iter().enumerate();
@@ -226,7 +226,7 @@ fn approve(generation: u64) -> Change {
 fn step(generation: u64, aim: Aim, switches: &[usize]) -> Change {
     let targets: BTreeMap<_, _> = switches
         .iter()
-        .map(|&index| (NodeId::from_index(index), told()))
+        .map(|&index| (NodeId::from_index(index), installed_state()))
         .collect();
     Change::StepIntent(StepIntent {
         plan: Generation(1),
@@ -253,12 +253,12 @@ fn acked(
     }
 }
 
-fn told() -> ForwardingState {
+fn installed_state() -> ForwardingState {
     ForwardingState::of_pins(vec![rule(1)])
 }
 
 fn done(index: usize, generation: u64, token: u64) -> Change {
-    acked(index, generation, token, Ok(told()))
+    acked(index, generation, token, Ok(installed_state()))
 }
 
 const INSTALL_AIM: Aim = Aim::Install { before: vec![] };
@@ -298,20 +298,20 @@ fn plan_verifies_after_every_switch_acks() {
         step(1, INSTALL_AIM, &[0, 1]),
         done(0, 1, 2),
     ];
-    assert!(matches!(stage_in(&applied(&begun)), Stage::Telling(_)));
+    assert!(matches!(stage_in(&applied(&begun)), Stage::Installing(_)));
     let all = applied(&[&begun[..], &[done(1, 1, 2)]].concat());
     assert!(is_verifying(&all.rollouts().next().unwrap().phase));
 }
 
-/// Of the only plan, which is on its way.
+/// The stage of the only running plan.
 fn stage_in(state: &State) -> Stage {
     let phase = &state.rollouts().next().expect("a plan").phase;
-    phase.journey().expect("it is on its way").stage.clone()
+    phase.migration().expect("it is on its way").stage.clone()
 }
 
 fn is_verifying(phase: &Phase) -> bool {
-    let journey = phase.journey();
-    journey.is_some_and(|it| it.is_over() && !it.leads_back())
+    let migration = phase.migration();
+    migration.is_some_and(|it| it.is_over() && !it.leads_back())
 }
 
 fn only_phase(log: &[Change]) -> Phase {
@@ -335,7 +335,7 @@ fn plan_verifies_after_all_confirm_step() {
     let stage = |log: &[Change]| stage_in(&applied_by(1, log));
     assert!(matches!(stage(&log), Stage::Unconfirmed(_)));
     log.extend([done(1, 1, 2), CONFIRM_CHANGE]);
-    // Late answers to the first instruction are none to the second.
+    // Late answers to the first instruction do not answer the second.
     log.push(done(0, 1, 2));
     let Stage::Confirming(step) = stage(&log) else {
         panic!("{:?}", stage(&log))
@@ -360,7 +360,7 @@ fn unconfirmed_nodes_may_hold_either() {
     assert_eq!([3, 4, 5, 6].map(is_unsure), [true, true, true, false]);
 }
 
-/// It held the plan's rules when it refused, and so it may still.
+/// A node that refuses the confirmation may still hold the plan's rules.
 #[test]
 fn refused_confirmation_does_not_prove_rules() {
     let refused = |generation, token| acked(0, generation, token, Err(kernel()));
@@ -375,11 +375,12 @@ fn refused_confirmation_does_not_prove_rules() {
         refused(2, 6),
     ];
     let phase = only_phase(&log);
-    let journey = phase.journey().expect("it is on its way");
-    assert!(journey.leads_back() && !journey.is_restored());
+    let migration = phase.migration().expect("it is on its way");
+    assert!(migration.leads_back() && !migration.is_restored());
 }
 
-/// It began in a cluster that confirms nothing, where a refusal proves as much after the version has risen.
+/// A plan that began before steps were confirmed keeps its rules after the version rises: there, a refusal proves that
+/// the state is unchanged.
 #[test]
 fn raised_version_leaves_proofs_alone() {
     let log = [
@@ -444,12 +445,12 @@ fn refused_undo_leaves_step_unconfirmed() {
         },
     ];
     let state = applied(&log);
-    let journey = state.rollouts().next().unwrap().phase.journey().unwrap();
+    let migration = state.rollouts().next().unwrap().phase.migration().unwrap();
     assert_eq!(
-        journey.unrestored().collect::<Vec<_>>(),
+        migration.unrestored().collect::<Vec<_>>(),
         [NodeId::from_index(0)]
     );
-    assert!(journey.leads_back() && !journey.has_followed(NodeId::from_index(0)));
+    assert!(migration.leads_back() && !migration.has_followed(NodeId::from_index(0)));
 }
 
 #[test]
@@ -528,7 +529,7 @@ fn pinned(port: u16, at: usize) -> Pin {
     }
 }
 
-/// Plan `number`, made for what was there at first, pins one flow at the node of this index.
+/// Plan `number`, made for the initial state, pins one flow at the node of this index.
 fn beside(number: u64, at: usize) -> Vec<Change> {
     let generation = Generation(number);
     let plan = Plan {
@@ -547,7 +548,7 @@ fn beside(number: u64, at: usize) -> Vec<Change> {
             plan: generation,
             generation,
             aim: INSTALL_AIM,
-            targets: [(node, told())].into(),
+            targets: [(node, installed_state())].into(),
         }),
     ]
 }
@@ -564,10 +565,10 @@ fn kept(number: u64) -> Change {
     }
 }
 
-/// Both in one log, each answered in its own words.
+/// The entries of both plans in one log.
 fn both() -> Vec<Change> {
-    let told = [beside(1, 0), beside(2, 1)].concat();
-    [told, vec![done(0, 1, 2), done(1, 2, 5)]].concat()
+    let values = [beside(1, 0), beside(2, 1)].concat();
+    [values, vec![done(0, 1, 2), done(1, 2, 5)]].concat()
 }
 
 #[test]
@@ -579,8 +580,8 @@ fn disjoint_plans_commit_in_any_order() {
         let mut pins = in_force.pins.clone();
         pins.sort_unstable();
         assert_eq!(pins, [pinned(1, 0), pinned(2, 1)], "{order:?}");
-        let told = |at| in_force.installs[&NodeId::from_index(at)].generation;
-        assert_eq!([told(0), told(1)], [Generation(1), Generation(2)]);
+        let describe = |at| in_force.installs[&NodeId::from_index(at)].generation;
+        assert_eq!([describe(0), describe(1)], [Generation(1), Generation(2)]);
         assert_eq!(in_force.generation, Generation(order[1]));
         let ended: Vec<_> = state
             .history()
@@ -634,7 +635,7 @@ fn rollback_keeps_pins_of_concurrent_plan() {
     ));
 }
 
-/// It was made for what there is once the other plan has gone back.
+/// A proposal is made for the state after the other plan's rollback.
 #[test]
 fn rollback_takes_no_offered_number() {
     let offer = beside(3, 1)[0].clone();
@@ -660,7 +661,7 @@ fn concurrent_plans_claim_disjoint_resources() {
     let state = applied(&[first.clone(), beside(2, 0)].concat());
     let open: Vec<_> = state.rollouts().map(|it| it.plan.generation.0).collect();
     assert_eq!(open, [1], "what is taken is not even offered");
-    // Offered before the other was approved, and not approved after.
+    // Proposed before the other plan was approved, and not approved after.
     let [offer, approval, _] = <[Change; 3]>::try_from(beside(2, 1)).unwrap();
     let Change::PlanProposed { plan, by, .. } = offer else {
         panic!("it is a proposal")
@@ -686,7 +687,7 @@ fn offer_lapses_when_its_parent_changes() {
     let [for_the_same, elsewhere] =
         [(2, 0), (3, 1)].map(|(number, at)| beside(number, at)[0].clone());
     let end = vec![done(0, 1, 3), kept(1)];
-    // Offered before the other was approved, or it would not be taken.
+    // Proposed before the other plan was approved; otherwise it would be refused.
     let all = [vec![alone[0].clone(), elsewhere], alone[1..].to_vec(), end].concat();
     let state = applied(&all);
     let open: Vec<_> = state.rollouts().map(|it| it.plan.clone()).collect();
@@ -704,13 +705,15 @@ fn offer_lapses_when_its_parent_changes() {
 fn plan_instructs_only_claimed_nodes() {
     let mut changes = beside(1, 0);
     if let Some(Change::StepIntent(intent)) = changes.last_mut() {
-        intent.targets.insert(NodeId::from_index(1), told());
+        intent
+            .targets
+            .insert(NodeId::from_index(1), installed_state());
     }
     let state = applied(&changes);
     assert_eq!(state.rollouts().next().unwrap().phase, Phase::Approved);
 }
 
-/// As of a fabric in which each node has a route to each other.
+/// A plan for a fabric in which each node has a route to each other.
 fn wide(generation: u64, next_hops: usize) -> Change {
     let hop = NextHop {
         link: LinkId::from_index(0),
@@ -735,7 +738,7 @@ fn wide(generation: u64, next_hops: usize) -> Change {
 #[test]
 fn fewer_large_plans_are_remembered() {
     let each = MAX_HISTORY_ENTRIES / 4 - 1;
-    // The last is on offer still.
+    // The last one is still proposed.
     let plans = (1..=11).map(|generation| wide(generation, each));
     assert_eq!(applied(&plans.collect::<Vec<_>>()).history().count(), 4);
     let larger = [

@@ -18,7 +18,7 @@ pub(super) struct Seat {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sign {
-    /// This node heard from the other.
+    /// This node received the other's LLDP announcement.
     Lldp(String),
     /// This node routes over the other.
     Gateway(String),
@@ -26,11 +26,11 @@ pub(super) enum Sign {
     Subnet,
 }
 
-/// The evidence for each pair of seats, in order.
+/// The evidence for each pair of interfaces, in order.
 pub(super) type Signs = BTreeMap<[Seat; 2], BTreeSet<Sign>>;
 
 impl Sign {
-    /// Who says to be there knows better than who is routed over, and an address says little.
+    /// The weight of the evidence: an announcement is surer than a route, and addresses alone say little.
     pub(super) fn weight(&self) -> u32 {
         match self {
             Self::Lldp(_) => 16,
@@ -89,7 +89,7 @@ pub(super) fn seat(node: &str, interface: Option<&str>) -> Seat {
     }
 }
 
-/// The node that calls itself so, or whose name is the first part of what it says.
+/// The node with this name, or with its first label as the name.
 fn called(fabric: &Fabric, system: &str) -> String {
     let first = system.split('.').next().unwrap_or(system);
     let known = [system, first].into_iter();
@@ -128,8 +128,8 @@ impl SignCollector {
         }
     }
 
-    /// A router names itself by the interface that the packet came in by; by which interface it left the one before is
-    /// unknown.
+    /// Adds traced paths. A router reveals the interface at which the packet arrived, and not the one by which it left
+    /// the previous router.
     fn traces(&mut self, node: &str, observed: &NodeObservations, seats: &Seats) {
         for path in observed.paths.values() {
             let mut at = Some(node.to_owned());

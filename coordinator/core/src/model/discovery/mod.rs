@@ -18,7 +18,7 @@ const MAX_LINKS: usize = 1500;
 const MAX_LOOSE_ENDS: usize = 500;
 const MAX_DOUBTS: usize = 100;
 
-/// All that is seen, of the links those from one on.
+/// The discovered fabric, with the links from number `from_link` on.
 pub(crate) fn discover(world: &World<'_>, from_link: usize) -> Discovered {
     let mut chosen = Chosen::default();
     chosen.choose(signs(world));
@@ -37,7 +37,7 @@ pub(crate) fn discover(world: &World<'_>, from_link: usize) -> Discovered {
     }
 }
 
-/// A pair of interfaces with what speaks for it.
+/// A pair of interfaces with its evidence.
 struct Joined {
     ends: [Seat; 2],
     signs: BTreeSet<Sign>,
@@ -48,12 +48,12 @@ struct Joined {
 struct Chosen {
     links: Vec<Joined>,
     taken: BTreeSet<Seat>,
-    /// What too little speaks for.
+    /// Pairs with too little evidence.
     left_out: Vec<String>,
 }
 
 impl Chosen {
-    /// The surest first; what is as sure as something else that takes the same interfaces is a guess.
+    /// Chooses the surest pairs first. A pair that is as sure as another one with the same interface is a guess.
     fn choose(&mut self, found: Signs) {
         let (traced, joined): (Signs, Signs) = found
             .into_iter()
@@ -94,7 +94,7 @@ impl Chosen {
         }
     }
 
-    /// Addresses alone join management networks too.
+    /// Lists the pairs with evidence from addresses alone, which management networks have too.
     fn leave_out(&mut self, pairs: &Signs) {
         for ends in pairs.keys() {
             if !ends.iter().any(|end| self.taken.contains(end)) {
@@ -106,7 +106,7 @@ impl Chosen {
         }
     }
 
-    /// Ways over links of which nothing else is known.
+    /// Adds links that are known from traced paths alone.
     fn take_traced(&mut self, traced: Signs) {
         for (ends, signs) in traced {
             if !ends.iter().any(|end| self.taken.contains(end)) {
@@ -122,7 +122,7 @@ impl Chosen {
     }
 }
 
-/// Whether packets were seen to come in at one of these from the node of the other.
+/// Whether a trace entered one of these interfaces from the node of the other.
 fn is_traced(ends: &[Seat; 2], traced: &Signs) -> bool {
     let [one, other] = ends;
     [(one, other), (other, one)].iter().any(|(from, to)| {
@@ -139,10 +139,10 @@ fn words(end: &Seat) -> String {
     }
 }
 
-/// What nodes say of themselves.
+/// What nodes report about themselves.
 struct Sight<'p> {
     world: &'p World<'p>,
-    /// Of interfaces that say how fast they are.
+    /// The rates of interfaces that report them.
     rates: BTreeMap<Seat, Rate>,
     reporting: BTreeSet<String>,
 }
@@ -207,7 +207,7 @@ impl<'p> Sight<'p> {
         doubts
     }
 
-    /// Those of the fabric, and all others that are named at the end of a link.
+    /// The nodes of the fabric, and all others at the ends of links.
     fn nodes(&self, links: &[DiscoveredLink]) -> Vec<DiscoveredNode> {
         let fabric = self.world.fabric();
         let known = fabric.nodes().map(|(_, node)| DiscoveredNode {
@@ -230,7 +230,7 @@ impl<'p> Sight<'p> {
         known.chain(strangers).collect()
     }
 
-    /// Interfaces that are up and not joined to anything.
+    /// Interfaces that are up and belong to no link.
     fn loose(&self, taken: &BTreeSet<Seat>) -> Vec<LooseEnd> {
         let fabric = self.world.fabric();
         let all = self.world.reporting().flat_map(|(node, observed)| {

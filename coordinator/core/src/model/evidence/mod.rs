@@ -1,4 +1,4 @@
-//! The evidence of a diagnosis, as the cluster is measured now.
+//! The evidence for a diagnosis, from present measurements.
 
 mod partial_traces;
 mod ports;
@@ -27,7 +27,7 @@ use crate::model::world::{Measurements, World};
 
 pub(crate) use ports::{congested, rdma_device, speed};
 
-/// From whom to whom, and by which rail.
+/// The sender, the receiver and the rail.
 type Between = (NodeId, NodeId, u32);
 
 pub(crate) fn evidence(world: &World<'_>, arrivals: &Admissions) -> Evidence {
@@ -44,7 +44,7 @@ pub(crate) fn evidence(world: &World<'_>, arrivals: &Admissions) -> Evidence {
     }
 }
 
-/// Those that send now, and those that rest; hosts of which some flows rest are one job.
+/// Jobs that send now, and idle ones; hosts with some idle flows are one job.
 fn job_facts(world: &World<'_>, jobs: &[Job]) -> Vec<JobFacts> {
     let ranks = Ranks::of(world.known.ingest);
     let facts = jobs.iter().map(|job| job.facts(world, &ranks));
@@ -55,11 +55,11 @@ fn job_facts(world: &World<'_>, jobs: &[Job]) -> Vec<JobFacts> {
             None => facts.push(resting),
         }
     }
-    facts.extend(world.known.resting.told(world));
+    facts.extend(world.known.resting.announced_jobs(world));
     facts
 }
 
-/// By link that loses probes: the share.
+/// The loss of each link that loses probes.
 pub(crate) fn lossy(world: &World<'_>) -> BTreeMap<LinkId, f64> {
     let evidence = Evidence {
         probes: probes(world),
@@ -73,7 +73,7 @@ pub(crate) fn name(known: Measurements<'_>, node: NodeId) -> String {
     known.fabric.name(node).to_owned()
 }
 
-/// The nodes that a way passes, from the one where it begins, and its links where names of nodes do not say them.
+/// The nodes of a path from its start, and its links where the names of nodes do not identify them.
 pub(crate) fn named(known: Measurements<'_>, way: &[Hop]) -> EvidencePath {
     let fabric = known.fabric;
     let ends = way
@@ -92,18 +92,18 @@ pub(crate) fn named(known: Measurements<'_>, way: &[Hop]) -> EvidencePath {
     }
 }
 
-/// Where a way ends.
+/// The last node of a path.
 fn end(known: Measurements<'_>, way: &[Hop]) -> Option<NodeId> {
     let last = way.last()?;
     Some(known.fabric.link(last.link).far(last.from).node)
 }
 
-/// The way of a flow, where all of it is known.
+/// The path of a flow, if it is completely known.
 pub(crate) fn way(known: Measurements<'_>, flow: &FlowState) -> Option<EvidencePath> {
     Some(named(known, flow.path.as_deref()?))
 }
 
-/// What a job sends over ways that are known.
+/// The flows of a job with known paths.
 fn facts(world: &World<'_>, job: &Job) -> Vec<FlowFacts> {
     let name = job.name(world.known);
     let fact = |flow: &FlowState| {
@@ -120,7 +120,7 @@ fn facts(world: &World<'_>, job: &Job) -> Vec<FlowFacts> {
     job.flows.iter().filter_map(fact).collect()
 }
 
-/// Probes whose ways are known, there and back, or lead out of sight, and pass no queue that was full.
+/// Probes whose paths are known in both directions, or end at silent routers, and that passed no full queue.
 fn probes(world: &World<'_>) -> Vec<Probed> {
     let (known, congested) = (world.known, ports::congested(world));
     let is_free = |way: &[Hop]| !way.iter().any(|hop| congested.contains(hop));
@@ -133,19 +133,19 @@ fn probes(world: &World<'_>) -> Vec<Probed> {
                 && is_free(back)
             {
                 let [there, back] = [there, back].map(|way| named(known, way));
-                probes.extend(told(window, there, back));
+                probes.extend(probed_ends(window, there, back));
             } else if window.outcome().1.count() > 0
                 && let Some([there, back]) = partial_traces::ways(world, from, flow)
             {
-                probes.extend(told(window, there, back));
+                probes.extend(probed_ends(window, there, back));
             }
         }
     }
     probes
 }
 
-/// Each direction by itself, where it is known which of them lost a probe.
-fn told(window: &ProbeWindow, there: EvidencePath, back: EvidencePath) -> Vec<Probed> {
+/// Each direction by itself, if it is known which one lost a probe.
+fn probed_ends(window: &ProbeWindow, there: EvidencePath, back: EvidencePath) -> Vec<Probed> {
     let ((answered, lost), large) = (window.outcome(), window.large());
     let sent = answered.saturating_add(lost.count());
     let probed = |way: EvidencePath, sent, lost| Probed {
@@ -155,7 +155,7 @@ fn told(window: &ProbeWindow, there: EvidencePath, back: EvidencePath) -> Vec<Pr
         lost,
         ..Probed::default()
     };
-    // What is large goes there alone.
+    // Only in this direction are large probes counted separately.
     let with_large = |probed| Probed {
         large_sent: large.sent(),
         large_lost: large.lost.into(),
@@ -197,7 +197,7 @@ fn hosts(world: &World<'_>, arrivals: &Admissions) -> Vec<HostFacts> {
 
 type Settings = BTreeMap<String, String>;
 
-/// Of the host beside those of its NICs.
+/// The host's settings besides those of its NICs.
 fn settings(machine: Option<&Machine>, of_nics: Settings) -> Settings {
     let of_host = machine.into_iter().flat_map(|it| &it.settings);
     let of_host = of_host.map(|it| (it.name.clone(), it.value.clone()));
@@ -206,7 +206,7 @@ fn settings(machine: Option<&Machine>, of_nics: Settings) -> Settings {
 
 /// By peer, the probes that the host's own kernel did not send.
 pub(crate) fn unsent(known: Measurements<'_>, observed: &NodeObservations) -> Vec<UnsentFacts> {
-    // Most hosts send all, and then no window is looked into.
+    // Most hosts send all their probes, so that no window needs a look.
     if observed.unsent.is_none() {
         return Vec::new();
     }
@@ -230,7 +230,7 @@ pub(crate) fn unsent(known: Measurements<'_>, observed: &NodeObservations) -> Ve
     named.collect()
 }
 
-/// How many routers lie between hosts, each way, as probes tell.
+/// The number of routers between hosts, each way, by probes.
 fn traces(known: Measurements<'_>) -> Vec<Trace> {
     let mut traces = BTreeMap::new();
     for (from, node) in known.ingest.observations().nodes() {
@@ -251,13 +251,13 @@ fn traces(known: Measurements<'_>) -> Vec<Trace> {
     traces.into_iter().map(trace).collect()
 }
 
-/// Measured by trains or over RDMA while the wires rest, rail by rail.
+/// Bandwidth measured by trains or over RDMA while links are idle, rail by rail.
 fn pairs(world: &World<'_>) -> Vec<PairFacts> {
     let measured = measured(world).into_iter();
     measured.map(|(pair, _)| pair).collect()
 }
 
-/// The narrowest of the ways from each host to each other, and when that was measured.
+/// The slowest of the paths from each host to each other, and the time of its measurement.
 pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
     let known = world.known;
     let mut rates: BTreeMap<Between, (Rate, Moment)> = BTreeMap::new();

@@ -7,11 +7,11 @@ use reweave_repair::causes::EvidencePath;
 use super::{end, name, named};
 use crate::model::world::World;
 
-/// Stands for what is not known.
+/// Stands for an unknown hop.
 const UNKNOWN_HOP: &str = "*";
 
-/// A probe's way there and its way back, as far as they are known. Nothing where no trace
-/// has ended before its time, or where the receiver is not there to answer.
+/// A probe's paths there and back, as far as they are known. None if no trace ended early, or if the receiver is not
+/// connected.
 pub(super) fn ways(world: &World<'_>, from: NodeId, flow: &FlowKey) -> Option<[EvidencePath; 2]> {
     let known = world.known;
     let to = known.ingest.owner(*flow.destination.ip())?;

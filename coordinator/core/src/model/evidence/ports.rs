@@ -15,7 +15,7 @@ use crate::estimate::link_loss::Losses;
 use crate::model::fibre_macs;
 use crate::model::world::{Measurements, World};
 
-/// Every end of a link of which it is known which interface it is.
+/// Every end of a link whose interface is known.
 fn ends<'p>(world: &'p World<'_>) -> impl Iterator<Item = (Hop, &'p str)> {
     let links = world.fabric().links();
     let hops = links.flat_map(|(link, between)| {
@@ -56,19 +56,19 @@ fn port(world: &World<'_>, hop: Hop, interface: &str) -> PortFacts {
     }
 }
 
-/// Its name, where those of its ends do not say which link it is.
+/// The link's name, if the names of its ends do not identify it.
 fn parallel(known: Measurements<'_>, link: LinkId) -> Option<String> {
     let is_parallel = known.fabric.is_parallel(link);
     is_parallel.then(|| known.fabric.link_name(link))
 }
 
-/// What this end of a link says that it sends at.
+/// The rate that this end of a link reports.
 pub(crate) fn speed(world: &World<'_>, end: Hop) -> Option<Rate> {
     let interface = &world.wiring.end(end)?.interface;
     nic(world, end.from, interface)?.speed
 }
 
-/// The RDMA device whose packets go over this end of a link.
+/// The RDMA device whose packets use this end of a link.
 pub(crate) fn rdma_device<'p>(world: &'p World<'_>, end: Hop) -> Option<&'p str> {
     let interface = match world.wiring.end(end) {
         Some(end) => &end.interface,
@@ -82,7 +82,7 @@ fn nic<'p>(world: &'p World<'_>, node: NodeId, interface: &str) -> Option<&'p Ni
     Some(&observed.host.nics.get(interface)?.value)
 }
 
-/// Hops with a queue before them that was full lately: what is lost there is no fault of the link.
+/// Hops whose queue was full lately: the link is not at fault for drops there.
 pub(crate) fn congested(world: &World<'_>) -> BTreeSet<Hop> {
     let is_congested = |(hop, interface): &(Hop, &str)| {
         let counted = world.known.trends.lately(hop.from, interface);
@@ -92,8 +92,7 @@ pub(crate) fn congested(world: &World<'_>) -> BTreeSet<Hop> {
     congested.map(|(hop, _)| hop).collect()
 }
 
-/// How corrected bits, broken frames and lost probes have gone, where there are any, and how quickly links are
-/// crossed.
+/// The histories of corrected bits, damaged frames and lost probes, where there are any, and of link latencies.
 pub(super) fn series(world: &World<'_>) -> Vec<Series> {
     let corrected = counted(world, "corrected_bit_share", CounterTrends::corrected);
     let errors = counted(world, "errors", CounterTrends::errors);
@@ -103,7 +102,7 @@ pub(super) fn series(world: &World<'_>) -> Vec<Series> {
 
 fn losses(world: &World<'_>) -> impl Iterator<Item = Series> {
     let known = world.known;
-    let course = move |(hop, values): (Hop, Vec<f64>)| {
+    let history = move |(hop, values): (Hop, Vec<f64>)| {
         let far = known.fabric.link(hop.link).far(hop.from).node;
         Series {
             of: "loss".to_owned(),
@@ -113,10 +112,10 @@ fn losses(world: &World<'_>) -> impl Iterator<Item = Series> {
             values,
         }
     };
-    known.losses.courses().map(course)
+    known.losses.histories().map(history)
 }
 
-/// Before a queue that was full, all waited.
+/// Latencies; those before a full queue are left out.
 fn latencies(world: &World<'_>) -> impl Iterator<Item = Series> {
     let (known, congested) = (world.known, congested(world));
     let far = |hop: &Hop| known.fabric.link(hop.link).far(hop.from).node;
@@ -126,11 +125,11 @@ fn latencies(world: &World<'_>) -> impl Iterator<Item = Series> {
             PathSegment::Host(host) => hop.from != *host && far(hop) != *host,
         })
     };
-    let courses = known
+    let histories = known
         .latencies
-        .courses()
+        .histories()
         .filter(move |(place, _)| is_free(place));
-    courses.map(move |(place, values)| {
+    histories.map(move |(place, values)| {
         let (at, link) = match place {
             PathSegment::Host(host) => (vec![host], None),
             // The receiving end comes first.
@@ -146,14 +145,14 @@ fn latencies(world: &World<'_>) -> impl Iterator<Item = Series> {
     })
 }
 
-/// What each end of a link counts of what comes in.
+/// The received counters of each end of a link.
 fn counted(
     world: &World<'_>,
     of: &'static str,
     values: fn(&CounterTrends, NodeId, &str) -> Vec<f64>,
 ) -> impl Iterator<Item = Series> {
     let known = world.known;
-    let course = move |(hop, interface): (Hop, &str)| {
+    let history = move |(hop, interface): (Hop, &str)| {
         let values = values(known.trends, hop.from, interface);
         let far = known.fabric.link(hop.link).far(hop.from).node;
         let at = [hop.from, far].map(|node| name(known, node));
@@ -165,10 +164,10 @@ fn counted(
             values,
         })
     };
-    ends(world).filter_map(course)
+    ends(world).filter_map(history)
 }
 
-/// The bus of the NIC on the fabric that is worst off, and what distinguishes hosts.
+/// The NIC with the worst PCIe link, and settings that distinguish hosts.
 pub(super) fn of_nics(world: &World<'_>, host: NodeId) -> HostFacts {
     let known = world.known;
     let links = known.fabric.links_of(host).iter();
@@ -193,7 +192,7 @@ pub(super) fn of_nics(world: &World<'_>, host: NodeId) -> HostFacts {
     }
 }
 
-/// What its fibres have to bear alike everywhere.
+/// Settings that must be the same at all fibres.
 fn at_fibres(world: &World<'_>, host: NodeId) -> Option<(String, String)> {
     let borne = fibre_macs::borne(world, host);
     let borne: Vec<_> = borne.iter().map(Mac::to_string).collect();

@@ -9,8 +9,8 @@ use reweave_common::snapshot::Hop;
 
 use crate::model::world::World;
 
-/// As a setting that hosts at the same switches should have in common; none where not all is known, or where
-/// there is but one rail.
+/// The order as a setting that hosts at the same switches should share; none if it is not completely known, or if
+/// there is only one rail.
 pub(super) fn order(world: &World<'_>, host: NodeId) -> Option<(String, String)> {
     let fabric = world.fabric();
     let mut interfaces = BTreeMap::new();

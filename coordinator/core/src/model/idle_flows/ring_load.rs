@@ -1,4 +1,4 @@
-//! The load that a ring of hosts brings to links, before any of its flows was seen.
+//! The load of a ring of hosts on links, before any of its flows was measured.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use reweave_common::routes::hops_to;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
-/// By hop, in Gb/s, when each host sends this much to the next, spread evenly over ways of equal length.
+/// The load of each hop in Gb/s, if each host sends this much to the next, evenly over shortest paths.
 pub(super) fn loads(fabric: &Fabric, hosts: &[NodeId], rate: Rate) -> BTreeMap<Hop, f64> {
     let mut loads = BTreeMap::new();
     let next = hosts.iter().cycle().skip(1);
@@ -20,7 +20,7 @@ pub(super) fn loads(fabric: &Fabric, hosts: &[NodeId], rate: Rate) -> BTreeMap<H
     loads
 }
 
-/// Which part of what one host sends another goes over each hop.
+/// The share of each hop in the traffic of one host to another.
 fn shares(fabric: &Fabric, from: NodeId, to: NodeId) -> Vec<(Hop, f64)> {
     let hops = hops_to(fabric, to);
     let mut shares = Vec::new();

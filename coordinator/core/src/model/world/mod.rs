@@ -37,7 +37,7 @@ pub(crate) use path::Passed;
 pub(crate) use wiring::other_of_two;
 pub use wiring::{End, Reporting, Wiring};
 
-/// Of a link's rate: with this much on it, packets may have to wait for as long as that goes on.
+/// The share of a link's rate from which packets may queue for as long as the load lasts.
 const MIN_QUEUEING_LOAD: f64 = 0.75;
 
 /// All inputs of a decision, at one moment.
@@ -53,7 +53,7 @@ pub(crate) struct Measurements<'a> {
     pub(crate) names: &'a JobNames,
     pub(crate) policy: &'a Policy,
     pub(crate) least_elephant: Rate,
-    /// End of this coordinator's latest stall: acks and readings may not have been received before.
+    /// The end of this coordinator's latest stall: acks and readings may not have arrived before.
     pub(crate) resumed_at: Moment,
     pub(crate) now: Moment,
 }
@@ -82,7 +82,7 @@ impl<'a> Measurements<'a> {
         self.ingest.is_fresh(node, self.now, self.policy)
     }
 
-    /// The same for whom people ask: no agent is silent for as long as this coordinator could not hear it.
+    /// The same for operators: an agent is not called silent for a time in which this coordinator was stalled.
     pub(crate) fn is_heard(self, node: NodeId) -> bool {
         let observed = self.ingest.observations().node(node);
         let heard = observed.and_then(|it| it.heard);
@@ -91,7 +91,7 @@ impl<'a> Measurements<'a> {
         self.ingest.is_connected(node) && heard.is_some_and(|at| !is_due(at))
     }
 
-    /// After a stall of this coordinator, too, a sender needs time to report everything.
+    /// Whether the flow has ended. After a stall of this coordinator, a sender needs time to report everything again.
     pub(crate) fn has_ended(self, flow: &FlowKey) -> bool {
         self.now.since(self.resumed_at) >= self.policy.most_age()
             && self.ingest.has_ended(flow, self.now, self.policy)
@@ -103,35 +103,34 @@ impl<'a> Measurements<'a> {
         RateSummary::of(&rates).filter(|_| rates.len() >= self.policy.readings())
     }
 
-    /// Whether there are as many readings of this flow as a rate is taken from.
+    /// Whether there are as many readings of this flow as a rate needs.
     pub(crate) fn is_well_measured(self, flow: &FlowKey) -> bool {
         let recent = self.ingest.flow(flow);
         recent.is_some_and(|recent| self.spread_since(recent, Moment::default()).is_some())
     }
 
-    /// The same of readings that still say something of now.
+    /// The same for readings that are still current.
     pub(crate) fn is_well_measured_lately(self, flow: &FlowKey) -> bool {
         let recent = self.ingest.flow(flow);
         let since = ago(self.now, self.policy.most_age());
         recent.is_some_and(|recent| self.spread_since(recent, since).is_some())
     }
 
-    /// The same for flows that may be held back by a full link: the more meet there, the less each
-    /// has.
+    /// The least rate of a flow that a full link may limit: the more flows share it, the less each has.
     pub(crate) fn least_throttled(self) -> Rate {
         let planner = &self.policy.planner;
         let share = planner.throttled_share() / planner.elephant_share;
         scaled(self.least_elephant, share)
     }
 
-    /// Whether a flow of this rate is worth looking after, wherever it goes: mice come and go.
+    /// Whether a flow of this rate is worth attention anywhere.
     pub(crate) fn is_elephant(self, rate: Rate) -> bool {
         rate >= self.least_elephant
     }
 }
 
-/// The world of one decision, built when it is first needed and not again until the decision is made. In a
-/// cluster of thousands building it takes milliseconds, and most inputs need none.
+/// The world of one decision, built on first use. In a cluster of thousands that takes milliseconds, and most inputs
+/// need none.
 pub(crate) struct DecisionWorld<'a> {
     pub(crate) known: Measurements<'a>,
     world: OnceCell<World<'a>>,
@@ -181,14 +180,14 @@ impl World<'_> {
         }
     }
 
-    /// Cables, and links that these circuits light.
+    /// Cables, and links over these circuits.
     pub(crate) fn links_by(&self, circuits: &Circuits) -> BTreeMap<Hop, LinkState> {
         let mut links = self.links();
         links.extend(self.fibres(circuits));
         links
     }
 
-    /// Of links that these circuits light: which interface is at their ends is known from the fibres alone.
+    /// The ends of links over these circuits: the fibres alone identify their interfaces.
     fn fibres(&self, circuits: &Circuits) -> BTreeMap<Hop, LinkState> {
         let fabric = self.fabric();
         let dark = fabric.dark(circuits);
@@ -230,7 +229,7 @@ impl World<'_> {
         })
     }
 
-    /// What may be wrong without evidence, and what cannot be repaired.
+    /// Problems that may exist without evidence, and that cannot be repaired.
     pub(crate) fn not_seen(&self) -> NotSeen {
         let nodes = self.known.fabric.nodes();
         let silent = nodes.filter(|(node, _)| !self.known.is_heard(*node));
@@ -244,7 +243,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether a switch sends over a link that is full.
+    /// Whether a switch sends over a full link.
     pub(crate) fn holds_flows_back(&self) -> bool {
         !self.full_hops().is_empty()
     }
@@ -262,7 +261,7 @@ impl World<'_> {
         is_switch && state.rate >= scaled(capacity, self.known.policy.planner.full_at)
     }
 
-    /// All hops over which so much is sent that a queue may stand before them for a while.
+    /// All hops with so much load that packets may queue for a while.
     pub(crate) fn nearly_full(&self) -> Vec<Hop> {
         let hops = self.hops();
         hops.filter(|hop| self.is_nearly_full(*hop)).collect()
@@ -274,14 +273,14 @@ impl World<'_> {
         load.is_some_and(|load| load >= scaled(capacity, MIN_QUEUEING_LOAD))
     }
 
-    /// Links of which an end says that they are down.
+    /// Links that one end reports as down.
     pub(crate) fn down(&self) -> BTreeSet<LinkId> {
         let links = self.links().into_iter();
         let down = links.filter(|(_, state)| !state.up);
         down.map(|(hop, _)| hop.link).collect()
     }
 
-    /// What this end has sent, or else what the other end has received.
+    /// What this end has sent, or otherwise what the other end has received.
     fn link_state(&self, hop: Hop) -> Option<LinkState> {
         let far = Hop {
             from: self.known.fabric.link(hop.link).far(hop.from).node,
@@ -298,7 +297,7 @@ impl World<'_> {
         })
     }
 
-    /// What was measured to be sent over a hop.
+    /// The measured load of a hop.
     pub(crate) fn load(&self, hop: Hop) -> Option<Rate> {
         Some(self.link_state(hop)?.rate)
     }
@@ -314,7 +313,7 @@ impl World<'_> {
             .then_some(counters)
     }
 
-    /// Those that were sending lately, in the order of their keys.
+    /// The flows that sent lately, in the order of their keys.
     pub(crate) fn flows(&self) -> Vec<FlowState> {
         let of_node = |(&node, observed): (&NodeId, &&NodeObservations)| {
             let state = |(flow, recent)| self.flow_state(node, observed, flow, recent);
@@ -345,20 +344,20 @@ impl World<'_> {
         })
     }
 
-    /// How many readings a flow's rate is taken from.
+    /// The number of readings for a flow's rate.
     pub(crate) fn readings(&self, flow: &FlowKey) -> Option<usize> {
         let Measurements { now, policy, .. } = self.known;
         let recent = self.known.ingest.flow(flow)?;
         Some(rates(recent, ago(now, policy.most_age()), now, policy).len())
     }
 
-    /// The way of what the receiver sends back.
+    /// The path of packets from the receiver back.
     pub(crate) fn path_back(&self, state: &FlowState) -> Option<Vec<Hop>> {
         let observed = self.nodes.get(&state.to)?;
         self.traced(state.to, observed, &state.flow.reversed())
     }
 
-    /// The ways of probes as agents have traced them, and whose they are.
+    /// The traced paths of probes, with their senders.
     pub(crate) fn traced_probes(
         &self,
     ) -> impl Iterator<Item = (NodeId, &TimedReading<TracedPath>)> {
@@ -370,20 +369,19 @@ impl World<'_> {
         paths.filter(|(_, path)| is_of_probes(&path.value.flow))
     }
 
-    /// Every hop of what this node sends by these fields, or nothing.
+    /// The complete path of this node's packets with these fields.
     pub(crate) fn way(&self, from: NodeId, flow: &FlowKey) -> Option<Vec<Hop>> {
         self.traced(from, self.nodes.get(&from)?, flow)
     }
 
-    /// How far a trace of what this node sends by these fields has come that did not come to the end.
+    /// The known part of a trace that did not reach its end.
     pub(crate) fn beginning(&self, from: NodeId, flow: &FlowKey) -> Option<Vec<Hop>> {
         let traced = self.trusted(self.nodes.get(&from)?, flow)?;
         let way = self.wiring.beginning(self.known.fabric, from, traced);
         (way.len() < traced.routers.len()).then_some(way)
     }
 
-    /// What this node's agent has traced of these fields, however long ago, and all that is known of the
-    /// nodes on the way.
+    /// The trace of this node's packets with these fields, of any age, and the facts about its nodes.
     pub(crate) fn passed(
         &self,
         from: NodeId,
@@ -399,13 +397,13 @@ impl World<'_> {
         self.nodes.iter().map(|(&node, observed)| (node, *observed))
     }
 
-    /// All that this node's agent sends, or has traced.
+    /// Flows that this node's agent sends or has traced.
     pub(crate) fn sent_or_traced(&self, from: NodeId) -> impl Iterator<Item = FlowKey> {
         let observed = self.nodes.get(&from).into_iter();
         observed.flat_map(|it| it.flows.keys().chain(it.paths.keys()).copied())
     }
 
-    /// All addresses that are a next hop of any node's routes.
+    /// All next hops of any node's routes.
     pub(crate) fn gateways(&self) -> BTreeSet<Ipv4Addr> {
         let nodes = self.nodes.values();
         let interfaces = nodes.flat_map(|node| node.interfaces.values());
@@ -413,7 +411,7 @@ impl World<'_> {
         gateways.copied().collect()
     }
 
-    /// Which of a host's links this address of it is on.
+    /// The link of a host that this address of it is on.
     pub(crate) fn rail(&self, node: NodeId, address: Ipv4Addr) -> u32 {
         let link = self.wiring.link(address);
         let mut links = self.fabric().links_of(node).iter();

@@ -9,7 +9,7 @@ use reweave_common::snapshot::Hop;
 
 use super::Wiring;
 
-/// What is known of one node of a path, and of the link to it, independent of the other nodes.
+/// A node of a path and the link to it, as far as they are known by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Passed {
     pub(crate) node: Option<NodeId>,
@@ -18,7 +18,7 @@ pub(crate) struct Passed {
 }
 
 impl Wiring {
-    /// All nodes after the sender, the receiver among them, known or not.
+    /// All nodes after the sender, including the receiver, known or not.
     pub(crate) fn passed(&self, fabric: &Fabric, from: NodeId, traced: &TracedPath) -> Vec<Passed> {
         let mut at = Some(from);
         let routers = traced.routers.iter().map(|&address| {
@@ -47,7 +47,7 @@ impl Wiring {
         passed
     }
 
-    /// Every hop, or nothing.
+    /// The complete path, or none.
     pub fn path(&self, fabric: &Fabric, from: NodeId, traced: &TracedPath) -> Option<Vec<Hop>> {
         let mut path = self.beginning(fabric, from, traced);
         if path.len() < traced.routers.len() {
@@ -59,8 +59,8 @@ impl Wiring {
         Some(path)
     }
 
-    /// The hops up to the last router before one that does not answer. A router that answers calls itself
-    /// by the interface that the packet came in by, and so names the link.
+    /// The hops up to the first silent router. A router that answers reveals the interface at which the packet
+    /// arrived, and so the link.
     pub fn beginning(&self, fabric: &Fabric, from: NodeId, traced: &TracedPath) -> Vec<Hop> {
         let mut at = from;
         let hops = traced.routers.iter().map_while(|&router| {
@@ -77,8 +77,8 @@ impl Wiring {
         Some((self.link(address)?, self.node(address)?))
     }
 
-    /// Over the link to the interface of that address; or over the only link there is, since a
-    /// host that forwards may be reached by any of its interfaces.
+    /// The hop over the link to the interface with that address, or over the only link: a forwarding host may be
+    /// reached by any of its interfaces.
     fn last_hop(&self, fabric: &Fabric, from: NodeId, destination: Ipv4Addr) -> Option<Hop> {
         let to = self.node(destination)?;
         let named = self

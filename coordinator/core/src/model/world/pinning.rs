@@ -8,16 +8,16 @@ use reweave_repair::paths::Atlas;
 
 use super::World;
 
-/// More nodes are counted, and not named.
+/// More nodes are counted but not named.
 const MAX_NAMED_NODES: usize = 5;
 
 impl World<'_> {
-    /// Nodes whose software holds no pins, and why. What an agent lacks the right to do may still be planned, and read.
+    /// Nodes whose software cannot hold pins, and why. A missing permission of an agent does not prevent planning.
     pub(crate) fn unpinnable(&self) -> BTreeMap<NodeId, &str> {
         self.lacking(Lack::HARDWARE_PINS)
     }
 
-    /// Nodes whose routes have no weights, and why.
+    /// Nodes whose routes cannot have weights, and why.
     pub(crate) fn unweighable(&self) -> BTreeMap<NodeId, &str> {
         self.lacking(Lack::WEIGHTS)
     }
@@ -30,7 +30,7 @@ impl World<'_> {
         lacks.collect()
     }
 
-    /// Large flows over full links that no plan moves, since switches that choose their paths hold no pins.
+    /// Large flows over full links that cannot be moved, since the switches that choose their paths cannot hold pins.
     pub(crate) fn pinning_doubts(&self) -> Vec<String> {
         let unpinnable = self.unpinnable();
         if unpinnable.is_empty() {

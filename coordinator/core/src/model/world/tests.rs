@@ -95,7 +95,7 @@ fn path_of(flow: FlowKey, routers: &[Option<[u8; 4]>]) -> Reading {
     })
 }
 
-/// What the four nodes say of themselves. Each leaf's ports lead to its host and, twice, across.
+/// The introductions of the four nodes. Each leaf's ports lead to its host and, twice, to the other leaf.
 fn introductions() -> [(&'static str, Vec<Reading>); 4] {
     [
         (
@@ -137,7 +137,7 @@ impl Site {
         site
     }
 
-    /// Agents are there, and have said nothing.
+    /// Connected agents that have not reported.
     fn on(fabric: &Arc<Fabric>) -> Self {
         let mut site = Self {
             fabric: Arc::clone(fabric),
@@ -285,7 +285,7 @@ fn each_host_nic_has_own_link() {
     );
 }
 
-/// As labs number them: three leaves' loopbacks, and then those of the spines.
+/// Labs number loopbacks consecutively: those of three leaves, and then those of the spines.
 #[test]
 fn adjacent_loopbacks_join_no_link() {
     let text = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 1\n\
@@ -307,7 +307,7 @@ fn adjacent_loopbacks_join_no_link() {
     }
 }
 
-/// Which ends of a link are known.
+/// The known ends of a link.
 fn faces(site: &Site, name: &str) -> Vec<String> {
     let fabric = &site.fabric;
     let mut links = fabric.links();
@@ -323,7 +323,7 @@ fn faces(site: &Site, name: &str) -> Vec<String> {
     ends.collect()
 }
 
-/// Its loopback and its ports, of which each has an address of one /31 and routes to the other end.
+/// Reports of a loopback and of ports, each with an address of a /31 and routes to the other end.
 fn as_in_a_lab(fabric: &Fabric, node: NodeId) -> Vec<Reading> {
     let on_link = |link: LinkId, at: NodeId| {
         let end = usize::from(fabric.link(link).b.node == at);
@@ -347,7 +347,7 @@ fn as_in_a_lab(fabric: &Fabric, node: NodeId) -> Vec<Reading> {
     own.into_iter().chain(ports).collect()
 }
 
-/// Hosts that forward for one another, each with an address of its own beside those of its links.
+/// Hosts that forward for each other, each with a loopback address besides those of its links.
 #[test]
 fn consecutive_host_addresses_follow_their_routes() {
     let text = "kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nstrides = [1]";

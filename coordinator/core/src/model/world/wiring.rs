@@ -13,7 +13,7 @@ use reweave_common::observations::NodeObservations;
 use reweave_common::sample::Interface;
 use reweave_common::snapshot::Hop;
 
-/// Known interfaces at the ends of links.
+/// The known interfaces at the ends of links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wiring {
     /// By the node at this end.
@@ -26,15 +26,15 @@ pub struct Wiring {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     pub interface: String,
-    /// What the other end calls it by.
+    /// The address by which the other end reaches it.
     pub address: Ipv4Addr,
 }
 
-/// Nodes with current reports, and these.
+/// Nodes with current reports, and the reports.
 pub type Reporting<'o> = BTreeMap<NodeId, &'o NodeObservations>;
 /// An interface of a node.
 type Seat = (NodeId, String);
-/// Two interfaces that face each other, and how that is known.
+/// Pairs of interfaces that face each other, with the evidence.
 type Pairs = BTreeMap<[Seat; 2], Facing>;
 type Pair<'p> = (&'p [Seat; 2], &'p Facing);
 
@@ -42,7 +42,7 @@ type Pair<'p> = (&'p [Seat; 2], &'p Facing);
 #[derive(Debug, Clone, Copy)]
 struct Facing {
     addresses: [Ipv4Addr; 2],
-    /// Whether one of them has routes over the other, or their addresses alone say so.
+    /// Whether routes prove it, or only addresses.
     is_routed: bool,
 }
 
@@ -83,14 +83,14 @@ impl Wiring {
             .collect()
     }
 
-    /// By which others reach this node over the fabric, if it is one.
+    /// The only address by which others reach this node over the fabric, if there is one.
     pub(crate) fn only_address(&self, node: NodeId) -> Option<Ipv4Addr> {
         let mut own = self.addresses_of(node);
         let address = own.next()?;
         own.next().is_none().then_some(address)
     }
 
-    /// By all of which others reach this node over the fabric.
+    /// All addresses by which others reach this node over the fabric.
     pub(crate) fn addresses_of(&self, node: NodeId) -> impl Iterator<Item = Ipv4Addr> {
         let own = self.seats.iter().filter(move |(_, seat)| seat.0 == node);
         let own = own.filter(|(_, seat)| self.links.contains_key(seat));
@@ -102,8 +102,8 @@ impl Wiring {
         self.links.get(self.seats.get(&address)?).copied()
     }
 
-    /// Parallel links are alike; they are distinguished by their addresses, in ascending order,
-    /// once all of them are known.
+    /// Matches parallel links: they are alike, so they are assigned in ascending order of addresses, once all of them
+    /// are known.
     fn join(&mut self, fabric: &Fabric, nodes: [NodeId; 2], mut pairs: Vec<Pair<'_>>) {
         let links: Vec<_> = cables(fabric, nodes[0], nodes[1]).collect();
         if pairs.len() > links.len() {
@@ -124,7 +124,7 @@ impl Wiring {
     }
 }
 
-/// Where a fibre leads is known from its circuit, and has nothing to do with addresses.
+/// The cables between two nodes. A fibre's other end follows from its circuit, not from addresses.
 fn cables(fabric: &Fabric, a: NodeId, b: NodeId) -> impl Iterator<Item = LinkId> {
     let links = fabric.links_between(a, b);
     links.filter(|link| fabric.crossing(*link).is_none())
@@ -143,7 +143,7 @@ fn interfaces<'o>(nodes: &Reporting<'o>) -> impl Iterator<Item = (Seat, &'o Inte
     })
 }
 
-/// All interfaces that face each other. Those in one /31 go by the addresses that put them there.
+/// All pairs of interfaces that face each other. A pair in one /31 is found by the addresses in it.
 fn pairs(nodes: &Reporting<'_>, seats: &BTreeMap<Ipv4Addr, Seat>) -> Pairs {
     let mut pairs = Pairs::new();
     let mut face = |[a, b]: [(&Seat, Ipv4Addr); 2], is_routed| {
@@ -178,7 +178,7 @@ fn pairs(nodes: &Reporting<'_>, seats: &BTreeMap<Ipv4Addr, Seat>) -> Pairs {
     pairs
 }
 
-/// An interface whose routes say whom it faces does not face another one for its address's sake.
+/// Drops pairs by address whose interfaces have routes elsewhere.
 fn drop_contradicted(pairs: &mut Pairs) {
     let routed = pairs.iter().filter(|(_, facing)| facing.is_routed);
     let routed: BTreeSet<_> = routed.flat_map(|(seats, _)| seats.clone()).collect();
@@ -192,7 +192,7 @@ pub(crate) fn other_of_two(address: Ipv4Addr) -> Ipv4Addr {
     Ipv4Addr::from_bits(address.to_bits() ^ 1)
 }
 
-/// Those of which neither interface faces another one too.
+/// Pairs of which neither interface is in another pair.
 fn unambiguous(pairs: &Pairs) -> impl Iterator<Item = Pair<'_>> {
     let mut facing: BTreeMap<&Seat, usize> = BTreeMap::new();
     for seat in pairs.keys().flatten() {

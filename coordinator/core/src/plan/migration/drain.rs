@@ -12,23 +12,23 @@ use super::rounds::{hops_of, ways_towards};
 use super::{NextLinksByNode, Position};
 use crate::log::migration_steps::own_table;
 
-/// Complete: every node that may be instructed knows a path to every endpoint, and all others go on as they do. None
-/// where that cannot be.
+/// The tables without the dark links. Every node that may be instructed has a path to every endpoint, and all others
+/// keep their routes. None if that is impossible.
 pub(super) fn drained(at: &Position<'_>, dark: &BTreeSet<LinkId>) -> Option<Tables> {
-    let is_told = |node: &NodeId| at.from.told.contains(node);
+    let is_instructed = |node: &NodeId| at.from.instructed.contains(node);
     let mut tables = at.tables.clone();
-    tables.retain(|node, _| !is_told(node));
+    tables.retain(|node, _| !is_instructed(node));
     for to in at.from.fabric.endpoints() {
         let harbour = Harbour::new(at, dark, to);
         let mut disturbed = harbour
             .old
             .keys()
             .filter(|node| !harbour.undisturbed.contains_key(node));
-        if !disturbed.all(is_told) {
+        if !disturbed.all(is_instructed) {
             return None;
         }
         let hops = harbour.hops()?.into_iter();
-        for (node, hops) in hops.filter(|(node, _)| is_told(node)) {
+        for (node, hops) in hops.filter(|(node, _)| is_instructed(node)) {
             let empty = || own_table(node);
             let table: &mut ForwardingTable = tables.entry(node).or_insert_with(empty);
             table.towards.insert(to, hops);
@@ -37,14 +37,14 @@ pub(super) fn drained(at: &Position<'_>, dark: &BTreeSet<LinkId>) -> Option<Tabl
     Some(tables)
 }
 
-/// The ways towards one destination that do without some links.
+/// Paths towards one destination that avoid some links.
 struct Harbour<'a> {
     at: &'a Position<'a>,
     to: NodeId,
     old: NextLinksByNode,
-    /// Open, and not about to go dark.
+    /// Open links that do not go dark.
     kept: BTreeSet<LinkId>,
-    /// How far the nodes are from which all is as it was.
+    /// The distances of nodes whose routes stay.
     undisturbed: BTreeMap<NodeId, usize>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Harbour<'a> {
         harbour
     }
 
-    /// Whether there were nodes that only lead to undisturbed ones.
+    /// Adds nodes whose next hops are all undisturbed. Returns whether there were any.
     fn settle_more(&mut self) -> bool {
         let unsettled = self
             .old
@@ -104,7 +104,8 @@ impl<'a> Harbour<'a> {
         hops.collect()
     }
 
-    /// Of all nodes: undisturbed ones keep theirs, others are one further than the nearest.
+    /// Distances of all nodes: undisturbed ones keep theirs, and each other one is one more than its nearest
+    /// neighbour's.
     fn distances(&self) -> BTreeMap<NodeId, usize> {
         let mut distances = self.undisturbed.clone();
         let mut rings: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
@@ -128,7 +129,7 @@ impl<'a> Harbour<'a> {
         distances
     }
 
-    /// To a nearer node; over a link that was used before, if there is one.
+    /// The link to a nearer node, preferably one in use.
     fn best(&self, node: NodeId, distances: &BTreeMap<NodeId, usize>) -> Option<LinkId> {
         let own = distances.get(&node)?;
         let fabric = self.fabric();

@@ -47,7 +47,7 @@ pub(crate) fn some_fabric(rng: &mut SplitMix64) -> Fabric {
     Fabric::parse("random.toml", &text).expect("what is drawn is a fabric")
 }
 
-/// As many as can be, or fewer.
+/// Random circuits, as many as possible or fewer.
 pub(crate) fn some_circuits(fabric: &Fabric, rng: &mut SplitMix64) -> Circuits {
     let of_switch = |(optical, _)| {
         let mut ports: Vec<_> = fabric.fibres().filter(|it| it.optical == optical).collect();
@@ -72,13 +72,13 @@ pub(crate) fn some_circuits(fabric: &Fabric, rng: &mut SplitMix64) -> Circuits {
     fabric.opticals().map(of_switch).collect()
 }
 
-/// A tree to every host, drawn; in some cases all shortest ways.
+/// A random tree to every host; in some cases all shortest paths.
 pub(crate) fn some_tables(fabric: &Fabric, circuits: &Circuits, rng: &mut SplitMix64) -> Tables {
     let several = rng.below(4) == 0;
     tables(fabric, circuits, rng, several)
 }
 
-/// To every host by all shortest ways, or by a tree that is drawn.
+/// All shortest paths to every host, or a random tree.
 pub(crate) fn tables(
     fabric: &Fabric,
     circuits: &Circuits,
@@ -91,7 +91,7 @@ pub(crate) fn tables(
         let mut reached = BTreeMap::from([(to, 0)]);
         let mut open = vec![to];
         while !open.is_empty() {
-            // Shortest ways take the oldest first, trees any.
+            // Shortest paths extend the oldest node first, trees a random one.
             let at = open.remove(if several { 0 } else { rng.below(open.len()) });
             for &link in fabric
                 .links_of(at)

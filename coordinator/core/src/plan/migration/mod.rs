@@ -1,9 +1,9 @@
 //! The order in which a running network moves from one set of tables and circuits to another, so that packets arrive
 //! at every moment.
 //!
-//! Circuits move in waves. Before each wave, packets are led around the links that go dark. The network then works
-//! without the links that move. Tables change in rounds, and no round creates a loop, whichever nodes have already
-//! followed.
+//! Circuits move in waves. Before each wave, packets are routed around the links that go dark, so the network works
+//! without these links. Tables change in rounds, and no round creates a loop, whichever of its nodes have already
+//! changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,13 +28,13 @@ pub(crate) struct MigrationStart<'a> {
     pub(crate) fabric: &'a Fabric,
     pub(crate) down: &'a BTreeSet<LinkId>,
     pub(crate) tables: &'a Tables,
-    /// Nodes that may have taken these already, or not.
+    /// Nodes that may hold these tables instead.
     pub(crate) unsure: &'a Round,
     pub(crate) circuits: &'a Circuits,
     /// The share of its capacity that every node keeps while circuits move.
     pub(crate) floor: f64,
-    /// No other node gets an instruction.
-    pub(crate) told: &'a BTreeSet<NodeId>,
+    /// Only these nodes may be instructed.
+    pub(crate) instructed: &'a BTreeSet<NodeId>,
     pub(crate) pace: RoundWidth,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct NoSafeOrder;
 /// By destination and node: the links over which it is sent on.
 type NextLinksByNode = BTreeMap<NodeId, Vec<LinkId>>;
 
-pub(crate) fn course(
+pub(crate) fn plan_migration(
     from: MigrationStart<'_>,
     tables: &Tables,
     circuits: &Circuits,
@@ -74,14 +74,13 @@ pub(crate) fn course(
     Ok(MigrationPlan { waves })
 }
 
-/// How far a migration has been laid.
+/// A migration while it is planned.
 struct Position<'a> {
     from: MigrationStart<'a>,
     tables: Tables,
     unsure: Round,
     circuits: Circuits,
-    /// Of each node the links that packets pass: all destinations ask for them, and every pair of fibres
-    /// is a link.
+    /// The usable links of each node, kept because every pair of fibres is a possible link.
     open: Vec<Vec<LinkId>>,
 }
 
@@ -117,15 +116,15 @@ impl Position<'_> {
         })
     }
 
-    /// What may go dark together now, and what may be lit in its place. Each new circuit is tried
-    /// with those that are in its way; what is in no way goes last.
+    /// Circuits that may go dark together now, and those that may replace them. Each new circuit is tried with those
+    /// that block its ports; unneeded ones are removed last.
     fn movable(
         &self,
         wanted: &Circuits,
     ) -> Result<(BTreeSet<Crossing>, BTreeSet<Crossing>), NoSafeOrder> {
         let (before, after) = (crossings(&self.circuits), crossings(wanted));
         let gone: BTreeSet<_> = before.difference(&after).copied().collect();
-        // One by one, each asks for tables of all nodes: where nothing speaks against all, that is enough.
+        // Each check computes tables of all nodes. If all may go dark together, one check is enough.
         if self.may_go_dark(&gone) {
             return Ok((gone, after.difference(&before).copied().collect()));
         }
@@ -156,7 +155,7 @@ impl Position<'_> {
         nodes.all(|node| self.keeps_enough(node, &dark)) && drain::drained(self, &dark).is_some()
     }
 
-    /// Of what it has when all is well, or has now where that is more.
+    /// Whether a node keeps the required share of its full capacity, or of its present one if that is larger.
     fn keeps_enough(&self, node: NodeId, dark: &BTreeSet<LinkId>) -> bool {
         let fabric = self.from.fabric;
         let sum = |links: &[LinkId], is_there: &dyn Fn(LinkId) -> bool| -> u64 {
@@ -203,7 +202,7 @@ impl Position<'_> {
     }
 }
 
-/// A cable always is.
+/// Whether the link exists. Cables always do.
 fn is_lit(fabric: &Fabric, circuits: &Circuits, link: LinkId) -> bool {
     fabric.crossing(link).is_none_or(|crossing| {
         let set = circuits.get(&crossing.optical);
@@ -211,14 +210,14 @@ fn is_lit(fabric: &Fabric, circuits: &Circuits, link: LinkId) -> bool {
     })
 }
 
-/// Of all optical switches.
+/// The circuits of all optical switches.
 pub(crate) fn crossings(circuits: &Circuits) -> BTreeSet<Crossing> {
     let all = circuits.iter();
     all.flat_map(|(&optical, set)| set.iter().map(move |circuit| Crossing { optical, circuit }))
         .collect()
 }
 
-/// Whether two circuits have a port in common.
+/// Whether two circuits share a port.
 pub(crate) fn meet(one: &Crossing, other: &Crossing) -> bool {
     let ports = other.circuit.ports();
     one.optical == other.optical

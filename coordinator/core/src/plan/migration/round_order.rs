@@ -1,38 +1,38 @@
 //! The round of each node, for one destination.
 //!
-//! All nodes are ordered from the destination on, so that a node that has not followed yet sends only to nodes before
-//! it. A node whose new next hops are before it, too, may follow in this round: a packet comes nearer to the front
-//! with every hop, whichever nodes of the round have already followed.
+//! Nodes are ordered from the destination on, so that a node with its old table only sends to nodes before it. A node
+//! whose new next hops are before it, too, may change in this round: every hop brings a packet nearer to the
+//! destination, whichever nodes have already changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::ids::NodeId;
 
-/// How many nodes follow in a round.
+/// How many nodes change in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundWidth {
-    /// As many as can without a circle.
+    /// As many as possible without a loop.
     Wide,
-    /// Only who sends to such as have nothing but new ways before them. On a fabric that drops nothing, buffers
-    /// of old and new ways wait for each other where many of them are mixed.
+    /// Only nodes whose new next hops are all final. On a lossless fabric, buffers on a mixture of old and new paths
+    /// could wait for each other.
     Narrow,
 }
 
-/// What changes for one destination.
+/// The change for one destination.
 pub(super) struct Change {
     pub(super) to: NodeId,
-    /// Where packets may go next: before, and after.
+    /// The next hops before and after.
     pub(super) old: Next,
     pub(super) new: Next,
     pub(super) changed: BTreeSet<NodeId>,
 }
 
-/// Of every node but the destination.
+/// The next hops of every node other than the destination.
 pub(super) type Next = BTreeMap<NodeId, BTreeSet<NodeId>>;
 type Turns = BTreeMap<NodeId, usize>;
 
 impl Change {
-    /// The round of each node that changes. None when the new ways circle.
+    /// The round of each node that changes. None if the new paths form a loop.
     pub(super) fn turns(&self, pace: RoundWidth) -> Option<Turns> {
         let far = depths(&self.new, self.to)?;
         let mut turns = Turns::new();
@@ -49,7 +49,7 @@ impl Change {
     }
 }
 
-/// How many hops each node is from the destination on the longest way. None when something circles.
+/// The length of each node's longest path to the destination. None if there is a loop.
 fn depths(next: &Next, to: NodeId) -> Option<BTreeMap<NodeId, usize>> {
     let mut depths = BTreeMap::from([(to, 0)]);
     while depths.len() < next.len() + 1 {
@@ -68,22 +68,21 @@ fn depths(next: &Next, to: NodeId) -> Option<BTreeMap<NodeId, usize>> {
     Some(depths)
 }
 
-/// Of nodes that can be next, the one that is nearest by the new paths comes first. So no node is put in the queue
-/// before those that its new path leads over, where these have none but new paths before them. The nearest of those
-/// that are left can always follow.
+/// Of the nodes that may come next, the nearest by the new paths comes first. So a node never comes before the next
+/// hops of its new paths if those are final. The nearest remaining node can always change.
 struct RoundQueue<'a> {
     change: &'a Change,
     pace: RoundWidth,
     left: &'a BTreeSet<NodeId>,
     far: &'a BTreeMap<NodeId, usize>,
-    /// Who sends to a node.
+    /// The nodes that send to a node.
     tails: BTreeMap<NodeId, Vec<NodeId>>,
-    /// To how many nodes that are not in the row it sends.
+    /// The number of next hops that are not in the order yet.
     missing: BTreeMap<NodeId, usize>,
     waiting: BTreeSet<(usize, NodeId)>,
     ready: BTreeSet<(usize, NodeId)>,
     placed: BTreeSet<NodeId>,
-    /// None but new ways are before them.
+    /// Nodes with only new paths before them.
     settled: BTreeSet<NodeId>,
 }
 
@@ -149,8 +148,8 @@ impl<'a> RoundQueue<'a> {
         }
     }
 
-    /// Where something circles already, there is no such queue. The nearest node may cure it, and nodes that send there
-    /// wait until it does.
+    /// If there is already a loop, no complete order exists. The nearest node may break the loop, and nodes that send
+    /// into it wait.
     fn next(&mut self) -> Option<NodeId> {
         if self.ready.is_empty() {
             self.pace = RoundWidth::Narrow;

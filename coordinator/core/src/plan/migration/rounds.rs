@@ -1,4 +1,4 @@
-//! From tables to tables in rounds, in each of which nodes follow in any order.
+//! Changes tables in rounds; within a round, nodes may change in any order.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,7 +11,7 @@ use super::round_order::{Change, Next};
 use super::{NextLinksByNode, Position};
 use crate::log::migration_steps::own_table;
 
-/// None when the tables wanted circle by themselves.
+/// None if the desired tables contain a loop.
 pub(super) fn rounds(at: &Position<'_>, wanted: &Tables) -> Option<Vec<Round>> {
     let mut turns: BTreeMap<NodeId, BTreeMap<NodeId, usize>> = BTreeMap::new();
     for (to, changed) in changed(at, wanted) {
@@ -24,7 +24,7 @@ pub(super) fn rounds(at: &Position<'_>, wanted: &Tables) -> Option<Vec<Round>> {
     Some((0..last).map(round).collect())
 }
 
-/// The tables of all nodes whose turn it is for some destination.
+/// The new tables of all nodes that change in this round for any destination.
 fn round(
     at: &Position<'_>,
     wanted: &Tables,
@@ -56,7 +56,7 @@ fn round(
         .collect()
 }
 
-/// By destination: the nodes that send there otherwise than they should, or may do so.
+/// By destination: nodes whose present or possible next hops differ from the desired ones.
 fn changed(at: &Position<'_>, wanted: &Tables) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
     let mut changed: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     let tables = [&at.tables, wanted, &at.unsure].into_iter().flatten();
@@ -70,7 +70,8 @@ fn changed(at: &Position<'_>, wanted: &Tables) -> BTreeMap<NodeId, BTreeSet<Node
     changed
 }
 
-/// With all nodes that packets may come to from those that change. Who sends to these is of no concern.
+/// The change for a destination, with all nodes that packets may reach from the changing ones. Nodes that only send to
+/// these do not matter.
 fn change(at: &Position<'_>, wanted: &Tables, to: NodeId, changed: BTreeSet<NodeId>) -> Change {
     let own = Own::new(at, to);
     let heads = |tables: &Tables, node: NodeId| -> BTreeSet<NodeId> {
@@ -99,7 +100,7 @@ fn change(at: &Position<'_>, wanted: &Tables, to: NodeId, changed: BTreeSet<Node
     }
 }
 
-/// Of every node but the destination: the links by its table, or by the network's own routes.
+/// The links of every node towards the destination, by its table or by the network's own routes.
 pub(super) fn ways_towards(at: &Position<'_>, tables: &Tables, to: NodeId) -> NextLinksByNode {
     let own = Own::new(at, to);
     let nodes = at.from.fabric.nodes().map(|(node, _)| node);
@@ -107,7 +108,7 @@ pub(super) fn ways_towards(at: &Position<'_>, tables: &Tables, to: NodeId) -> Ne
     others.map(|node| (node, own.links(tables, node))).collect()
 }
 
-/// The network's own routes to one destination. They are not computed where all nodes have tables.
+/// The network's own routes to one destination, computed only if some node has no table.
 struct Own<'a> {
     at: &'a Position<'a>,
     to: NodeId,
@@ -123,7 +124,7 @@ impl<'a> Own<'a> {
         }
     }
 
-    /// By the node's table, or where that says nothing by itself.
+    /// The links by the node's table, otherwise by the network's own routes.
     fn links(&self, tables: &Tables, node: NodeId) -> Vec<LinkId> {
         if let Some(hops) = entry(tables, node, self.to) {
             return hops.iter().map(|hop| hop.link).collect();
@@ -133,7 +134,7 @@ impl<'a> Own<'a> {
     }
 }
 
-/// With the weights that the tables have.
+/// The next hops with their weights from the tables.
 pub(super) fn hops_of(
     tables: &Tables,
     ways: &NextLinksByNode,
@@ -149,7 +150,7 @@ fn entry(tables: &Tables, node: NodeId, to: NodeId) -> Option<&Vec<NextHop>> {
     tables.get(&node)?.towards.get(&to)
 }
 
-/// All shortest ways over open links, through nodes that forward.
+/// All shortest paths over open links, through nodes that forward.
 fn own_routes(at: &Position<'_>, to: NodeId) -> Vec<Vec<LinkId>> {
     let fabric = at.from.fabric;
     let mut routes = vec![Vec::new(); fabric.nodes().len()];

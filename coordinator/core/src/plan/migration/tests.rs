@@ -1,5 +1,5 @@
-//! Migrations of small random fabrics, against a walker that tries every mixture of nodes that have followed a round
-//! and nodes that have not, and every path that a packet may take through it.
+//! Migrations of small random fabrics, checked by a walker that tries every mixture of nodes that have changed in a
+//! round and nodes that have not, and every path of a packet through it.
 
 use reweave_check::{Network, Unsound, check_migration};
 use reweave_common::forwarding::NextHop;
@@ -13,7 +13,7 @@ use crate::log::migration_steps::retraced;
 
 mod partial;
 
-/// Hosts that forward for each other, their cables and fibres, and what is to become what.
+/// Hosts that forward for each other, their cables and fibres, and the states before and after.
 struct Case {
     fabric: Fabric,
     before: (Tables, Circuits),
@@ -36,11 +36,11 @@ impl Case {
         }
     }
 
-    fn course(&self, pace: RoundWidth) -> Result<MigrationPlan, NoSafeOrder> {
-        let told = self.fabric.nodes().map(|(node, _)| node).collect();
+    fn planned(&self, pace: RoundWidth) -> Result<MigrationPlan, NoSafeOrder> {
+        let instructed = self.fabric.nodes().map(|(node, _)| node).collect();
         let from = MigrationStart {
             fabric: &self.fabric,
-            told: &told,
+            instructed: &instructed,
             down: &BTreeSet::new(),
             tables: &self.before.0,
             unsure: &Round::new(),
@@ -48,23 +48,23 @@ impl Case {
             floor: 0.25,
             pace,
         };
-        course(from, &self.after.0, &self.after.1)
+        plan_migration(from, &self.after.0, &self.after.1)
     }
 
-    fn check(&self, course: &MigrationPlan) -> Result<(), Vec<Unsound>> {
+    fn check(&self, migration_plan: &MigrationPlan) -> Result<(), Vec<Unsound>> {
         let network = Network {
             tables: &self.before.0,
             circuits: &self.before.1,
             floor: 0.25,
             ..Network::untouched(&self.fabric)
         };
-        check_migration(&network, course, (&self.after.0, &self.after.1))
+        check_migration(&network, migration_plan, (&self.after.0, &self.after.1))
     }
 
-    /// Whether at every moment of this migration every packet arrives, and none passes what moves.
-    fn loses_nothing(&self, course: &MigrationPlan) -> bool {
+    /// Whether every packet arrives at every moment of this migration, and none uses a circuit that moves.
+    fn loses_nothing(&self, migration_plan: &MigrationPlan) -> bool {
         let (mut tables, mut circuits) = self.before.clone();
-        course.legs().all(|(_, leg)| match leg {
+        migration_plan.steps().all(|(_, step)| match step {
             MigrationStep::Round(round) => {
                 let arrives = self.arrives_in_any_mixture(&tables, round, &circuits);
                 tables.extend(round.clone());
@@ -103,7 +103,7 @@ impl Case {
         })
     }
 
-    /// By every way there is, in no more hops than there are hosts.
+    /// Whether packets arrive on every path, in at most as many hops as there are hosts.
     fn arrives(
         &self,
         tables: &Tables,
@@ -134,14 +134,14 @@ fn in_both(one: &Circuits, other: &Circuits) -> Circuits {
     one.iter().map(both).collect()
 }
 
-/// Those in which every host reaches every other, before and after.
+/// A case in which all hosts reach each other before and after.
 fn sensible(seed: u64) -> Option<Case> {
     let case = Case::of(seed);
     let whole = |(tables, circuits): &(Tables, Circuits)| case.all_arrive(tables, circuits);
     (whole(&case.before) && whole(&case.after)).then_some(case)
 }
 
-/// All at once and in any order, as a planner without rounds would do.
+/// All changes at once and in any order, as a planner without rounds would make them.
 fn unordered(case: &Case) -> MigrationPlan {
     let first = BTreeMap::from_iter(case.after.1.clone());
     let wave = |circuits, drain| Wave {
@@ -161,12 +161,19 @@ fn judge_cases(seeds: std::ops::Range<u64>, pace: RoundWidth) -> [usize; 3] {
     let (mut sound, mut impossible, mut unordered_lost) = (0, 0, 0);
     for seed in seeds {
         let Some(case) = sensible(seed) else { continue };
-        let Ok(course) = case.course(pace) else {
+        let Ok(migration_plan) = case.planned(pace) else {
             impossible += 1;
             continue;
         };
-        assert_eq!(case.check(&course), Ok(()), "seed {seed}: {course:#?}");
-        assert!(case.loses_nothing(&course), "seed {seed}: {course:#?}");
+        assert_eq!(
+            case.check(&migration_plan),
+            Ok(()),
+            "seed {seed}: {migration_plan:#?}"
+        );
+        assert!(
+            case.loses_nothing(&migration_plan),
+            "seed {seed}: {migration_plan:#?}"
+        );
         sound += 1;
         let unordered = unordered(&case);
         let loses = !case.loses_nothing(&unordered);
@@ -183,7 +190,7 @@ fn judge_cases(seeds: std::ops::Range<u64>, pace: RoundWidth) -> [usize; 3] {
 fn migrations_are_sound_and_lose_nothing() {
     for pace in [RoundWidth::Wide, RoundWidth::Narrow] {
         let [sound, impossible, unordered_lost] = judge_cases(0..600, pace);
-        let counts = format!("{sound} courses, {impossible} without one, {unordered_lost} lost");
+        let counts = format!("{sound} migrations, {impossible} without one, {unordered_lost} lost");
         assert!(sound > 60 && unordered_lost > sound / 4, "{counts}");
     }
 }
@@ -192,24 +199,24 @@ fn is_narrow(unsound: &Unsound) -> bool {
     matches!(unsound, Unsound::TooNarrow { .. })
 }
 
-/// From behind each of its steps, a migration leads back to where it began. A node that has gained capacity on the way
-/// may lose too much of it at once, and waits then.
+/// After each of its steps, a migration can be rolled back to its start. A node that has gained capacity meanwhile may
+/// lose too much of it at once, and has to wait.
 #[test]
 fn retraced_migration_loses_nothing() {
     let mut retraced_ones = 0;
     for case in (0..400).filter_map(sensible) {
-        let Ok(there) = case.course(RoundWidth::Wide) else {
+        let Ok(there) = case.planned(RoundWidth::Wide) else {
             continue;
         };
-        for legs in 0..=there.legs().count() {
+        for completed in 0..=there.steps().count() {
             let (mut tables, mut circuits) = case.before.clone();
-            for (_, leg) in there.legs().take(legs) {
-                match leg {
+            for (_, step) in there.steps().take(completed) {
+                match step {
                     MigrationStep::Round(round) => tables.extend(round.clone()),
                     MigrationStep::Switch(moved) => circuits.extend(moved.clone()),
                 }
             }
-            let back = retraced(&there, legs, (&case.before.0, &case.before.1));
+            let back = retraced(&there, completed, (&case.before.0, &case.before.1));
             let case = Case {
                 fabric: case.fabric.clone(),
                 before: (tables, circuits),
@@ -217,7 +224,7 @@ fn retraced_migration_loses_nothing() {
             };
             assert!(case.loses_nothing(&back), "{back:#?}");
             match case.check(&back) {
-                Ok(()) => retraced_ones += legs,
+                Ok(()) => retraced_ones += completed,
                 Err(found) => assert!(found.iter().all(is_narrow), "{found:?}"),
             }
         }

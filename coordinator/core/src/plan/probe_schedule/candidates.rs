@@ -9,10 +9,10 @@ use reweave_common::ids::NodeId;
 
 use super::{FIRST_SOURCE_PORT, flows};
 
-/// Of more, tracing all of their ways would take too long.
+/// With more flows, tracing all their paths would take too long.
 pub(super) const MAX_TRACED_FLOWS: usize = 1 << 16;
-/// From one host to the next, those of its peers that it probes by all ports are others by this many: no
-/// two hosts of a rack need look at the same racks.
+/// The peers that a host probes from all ports are shifted by this from one host to the next, so that two hosts of a
+/// rack probe different racks.
 const PEER_STRIDE: usize = 7;
 
 /// Two addresses of which one probes the other.
@@ -21,7 +21,7 @@ pub(super) struct Pair {
     pub(super) peer: NodeId,
     ends: [Ipv4Addr; 2],
     ports: Range<u16>,
-    /// Whether it is chosen which of its flows are sent.
+    /// Whether a selection of its flows is sent.
     pub(super) is_open: bool,
 }
 
@@ -31,7 +31,7 @@ impl Pair {
     }
 }
 
-/// The share of each address in all candidate flows.
+/// Each pair's share of all candidate flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Share {
     ports: u16,
@@ -39,7 +39,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Where this many addresses would use this many ports each.
+    /// The share if this many addresses use this many ports each.
     pub(super) fn of(addresses: usize, ports: u16) -> Self {
         let each = (MAX_TRACED_FLOWS / addresses.max(1)).max(1);
         let ports = ports.min(u16::try_from(each).unwrap_or(u16::MAX)).max(1);
@@ -49,7 +49,7 @@ impl Share {
         }
     }
 
-    /// The nth host's pair with the peer at this of all places.
+    /// The pair of the nth host with its peer at this place.
     pub(super) fn pair(
         self,
         nth: usize,
@@ -73,7 +73,7 @@ impl Share {
         }
     }
 
-    /// As many places as it has peers, evenly over all there are.
+    /// Whether the pair is probed from all ports: such places are spread evenly.
     fn is_open(self, place: usize, places: usize) -> bool {
         let before = |place: usize| (place * self.peers).div_ceil(places.max(1));
         self.peers >= places || before(place + 1) > before(place)

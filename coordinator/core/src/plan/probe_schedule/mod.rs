@@ -29,37 +29,37 @@ use candidates::{Pair, Share};
 use selection::Selection;
 
 const MAX_PEERS: usize = 64;
-/// From here on no program draws ports by itself, since kernels draw from higher ones.
+/// Kernels choose ephemeral ports from higher numbers.
 const FIRST_SOURCE_PORT: u16 = 7400;
-/// With fewer, one that is lost says little; with more, each is probed too seldom.
+/// With fewer flows, a single loss means little; with more, each flow is probed too rarely.
 const SOURCE_PORT_COUNTS: std::ops::RangeInclusive<usize> = 4..=64;
-/// How sure it should be that every path between two racks is probed.
+/// The probability with which every path between two racks is probed.
 const MIN_COVERAGE: f64 = 0.99;
-/// Probes take no more than one part in this of a host's slowest link.
+/// Probes take at most this fraction of a host's slowest link.
 const MIN_RATE_DIVISOR: u64 = 1000;
 const PROBE_LIST_TTL: Duration = Duration::from_secs(30);
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A list is long where hosts are many, so few are sent at a time: other messages would wait for all of them. All of
-/// the largest cluster have theirs well before it would run out.
+/// Lists are long where hosts are many, so few are sent at a time and other messages are not delayed. In the largest
+/// cluster, every host gets its list well before the old one expires.
 const MAX_LISTS_PER_TICK: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProbeSchedule {
-    /// Of every host that ever reported: one that is gone is probed on, to tell whether it is the
-    /// agent that is gone, the host, or the way there.
+    /// The addresses of every host that ever reported. A missing host is probed further, to find out whether its
+    /// agent, the host or the path failed.
     addresses: Addresses,
     selection: Selection,
-    /// How often the lists have changed.
+    /// The version of the lists.
     edition: u64,
-    /// Which edition was the first with a host's addresses as they are.
+    /// The first version with a host's present addresses.
     since: BTreeMap<NodeId, u64>,
-    /// When each agent got its last list, and of which edition.
-    told: BTreeMap<NodeId, (Moment, u64)>,
+    /// The time and the version of each agent's last list.
+    sent_lists: BTreeMap<NodeId, (Moment, u64)>,
     looks: IntervalTimer,
 }
 
-/// A flow of probes that may be asked for, between two addresses.
+/// A possible probe flow between two addresses.
 #[derive(Debug, Clone, Copy)]
 struct ProbeCandidate {
     pair: usize,
@@ -70,9 +70,9 @@ struct ProbeCandidate {
 type Addresses = BTreeMap<NodeId, Vec<Ipv4Addr>>;
 
 impl ProbeSchedule {
-    /// A new session knows no list.
+    /// A reconnected agent has no list.
     pub(crate) fn handle_connected(&mut self, node: NodeId) {
-        self.told.remove(&node);
+        self.sent_lists.remove(&node);
     }
 
     /// Sends probe lists to hosts, if a list has changed or was sent a while ago.
@@ -85,7 +85,7 @@ impl ProbeSchedule {
         }
         let due = self.due(known);
         let news = due.iter().map(|node| (*node, (known.now, self.edition)));
-        self.told.extend(news);
+        self.sent_lists.extend(news);
         for node in due {
             out.probe(node, self.list(known, node));
         }
@@ -102,11 +102,12 @@ impl ProbeSchedule {
         }
     }
 
-    /// Whether a host would answer another one: its roster names it. Of one that is gone, nothing better is known.
+    /// Whether a host answers another one's probes: its roster has the other's address. An absent host is assumed to
+    /// do so.
     fn answers(&self, known: Measurements<'_>, node: NodeId, prober: NodeId) -> bool {
         let since = self.since.get(&prober);
-        let told = self.told.get(&node).map(|(_, edition)| edition);
-        !known.ingest.is_connected(node) || told.is_some_and(|told| Some(told) >= since)
+        let sent = self.sent_lists.get(&node).map(|(_, edition)| edition);
+        !known.ingest.is_connected(node) || sent.is_some_and(|sent| Some(sent) >= since)
     }
 
     fn list(&self, known: Measurements<'_>, node: NodeId) -> ProbeList {
@@ -160,7 +161,7 @@ impl ProbeSchedule {
         })
     }
 
-    /// All that there is to choose from, for any prober.
+    /// All candidate probes, for any prober.
     fn asked(&self, known: Measurements<'_>) -> Vec<ProbeCandidate> {
         let addresses = self.addresses_in_all();
         let hosts = self.addresses.keys();
@@ -183,16 +184,16 @@ impl ProbeSchedule {
         let hosts = self.addresses.keys().copied();
         let there = hosts.filter(|node| known.ingest.is_connected(*node));
         let mut due: Vec<_> = there
-            .filter(|node| !self.is_told(known.now, *node))
+            .filter(|node| !self.is_sent(known.now, *node))
             .collect();
-        due.sort_by_key(|node| self.told.get(node).map(|(at, _)| *at));
+        due.sort_by_key(|node| self.sent_lists.get(node).map(|(at, _)| *at));
         due.truncate(MAX_LISTS_PER_TICK);
         due
     }
 
-    fn is_told(&self, now: Moment, node: NodeId) -> bool {
-        let told = self.told.get(&node);
-        told.is_some_and(|(at, edition)| {
+    fn is_sent(&self, now: Moment, node: NodeId) -> bool {
+        let sent = self.sent_lists.get(&node);
+        sent.is_some_and(|(at, edition)| {
             *edition == self.edition && now.since(*at) < REFRESH_INTERVAL
         })
     }
@@ -226,11 +227,11 @@ fn relays(world: &World<'_>) -> Addresses {
     let gateways = world.gateways();
     let of = |node: NodeId| {
         let own = || wiring.addresses_of(node);
-        let told = fabric.address(node);
-        let told = told.filter(|it| wiring.node(*it) == Some(node));
+        let address = fabric.address(node);
+        let address = address.filter(|it| wiring.node(*it) == Some(node));
         let for_all = || own().find(|it| !gateways.contains(it));
         let first = own().next()?;
-        Some((node, vec![told.or_else(for_all).unwrap_or(first)]))
+        Some((node, vec![address.or_else(for_all).unwrap_or(first)]))
     };
     relays.into_iter().filter_map(of).collect()
 }
@@ -245,7 +246,7 @@ fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
     own.iter().enumerate().filter_map(pair).collect()
 }
 
-/// By this many source ports the hosts of a rack together see all ways to another one of its size.
+/// The number of source ports with which the hosts of a rack together see all paths to another rack of the same size.
 fn ports(fabric: &Fabric, node: NodeId) -> u16 {
     let far = |at: NodeId, link: &LinkId| fabric.link(*link).far(at).node;
     let rack = fabric.links_of(node).first().map(|link| far(node, link));

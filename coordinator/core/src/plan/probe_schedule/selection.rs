@@ -96,7 +96,7 @@ impl Selection {
 }
 
 impl Chosen {
-    /// Of two hosts between which not all ways are known, all flows stay.
+    /// All flows between two hosts stay if some paths between them are not known.
     fn of(known: Measurements<'_>, asked: &[ProbeCandidate]) -> Self {
         let unknown = asked.iter().filter(|it| ways(known, &it.flow).is_none());
         let unknown: BTreeSet<_> = unknown.map(|it| it.pair).collect();

@@ -78,7 +78,7 @@ fn way(fabric: &Fabric, flow: &FlowKey) -> Vec<Hop> {
     nodes.windows(2).map(hop).collect()
 }
 
-/// All hosts have reported, and all that there is to choose from has been traced.
+/// Checks the schedule once all hosts have reported and all candidates are traced.
 #[test]
 fn few_flows_cover_every_link() {
     let text = format!(
@@ -141,7 +141,7 @@ fn few_flows_cover_every_link() {
     assert_eq!((coverage.directions, coverage.seldom), (crossed.len(), 0));
 }
 
-/// Nothing was traced of one uplink: the answer says that no flow is known to cross it.
+/// Checks the answer for an uplink that no trace crossed: it says that no flow is known to cross it.
 #[test]
 fn rarely_crossed_links_are_reported() {
     let text = "kind = \"leaf-spine\"\nleaves = 32\nspines = 8\nhosts_per_leaf = 32\n\
@@ -180,9 +180,9 @@ fn rarely_crossed_links_are_reported() {
 }
 
 /// Two that are cabled to each other and forward; the first of them may have an address in the fabric's file.
-fn two_relays(told: &str) -> (Arc<Fabric>, Core) {
+fn two_relays(line: &str) -> (Arc<Fabric>, Core) {
     let text = format!(
-        "kind = \"graph\"\nnode = [{{ name = \"h0\", role = \"relay\"{told} }}, \
+        "kind = \"graph\"\nnode = [{{ name = \"h0\", role = \"relay\"{line} }}, \
          {{ name = \"h1\", role = \"relay\" }}]\nlink = [{{ a = \"h0\", b = \"h1\", gbps = 1 }}]"
     );
     let fabric = Arc::new(Fabric::parse("fabric.toml", &text).unwrap());
@@ -208,14 +208,14 @@ fn two_relays(told: &str) -> (Arc<Fabric>, Core) {
     (fabric, core)
 }
 
-/// To the address that a neighbour uses on their link, no other node has a route.
+/// Checks the address that a neighbour uses on its link: no other node has a route to it.
 #[test]
 fn relay_is_probed_by_loopback_address() {
-    for (told, last) in [("", 10), (", address = \"10.0.0.20\"", 20)] {
-        let (fabric, core) = two_relays(told);
+    for (report, last) in [("", 10), (", address = \"10.0.0.20\"", 20)] {
+        let (fabric, core) = two_relays(report);
         let known = core.known_at(Moment::from_micros(1_000_000));
         let own = vec![Ipv4Addr::new(10, 0, 0, last)];
         let h0 = fabric.find("h0").unwrap();
-        assert_eq!(addresses(known).get(&h0), Some(&own), "{told}");
+        assert_eq!(addresses(known).get(&h0), Some(&own), "{report}");
     }
 }

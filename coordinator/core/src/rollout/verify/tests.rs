@@ -29,7 +29,7 @@ fn spread([least, mean, most]: [u64; 3]) -> RateSummary {
     }
 }
 
-/// A flow's readings before, what is predicted of it if it is concerned, and its readings after.
+/// A flow's readings before, its prediction if it is concerned, and its readings after.
 #[derive(Debug, Clone)]
 struct Case {
     port: u16,
@@ -228,7 +228,7 @@ fn cases() -> impl Strategy<Value = Vec<Case>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// Said once more in other words.
+    /// The rule of `judge`, written independently.
     #[test]
     fn committed_plan_gains_and_harms_none(cases in cases()) {
         let commits = verdict(&cases).decision == Decision::Commit;

@@ -219,8 +219,8 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cross_connect;
     use super::super::pairs::read_pairs;
-    use super::super::told;
     use super::*;
     use crate::mutations::survives;
 
@@ -276,7 +276,10 @@ mod tests {
 
     #[test]
     fn one_edit_changes_only_named_circuits() {
-        let edits = [Edit::Delete(told(9, 1)), Edit::Create(told(2, 6))];
+        let edits = [
+            Edit::Delete(cross_connect(9, 1)),
+            Edit::Create(cross_connect(2, 6)),
+        ];
         let server = Server {
             chunks: true,
             validates: true,

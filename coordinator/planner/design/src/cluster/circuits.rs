@@ -354,7 +354,7 @@ impl<'l> Laying<'l> {
         self.deeper(link + 1, [cost[0] + 1, cost[1] + moved], best, work);
     }
 
-    /// Those that stay keep their ports, and the others take the first that are free.
+    /// Circuits that stay keep their ports. The others take the first free ports.
     fn circuits(&self) -> Laid {
         let mut laid = Laid::default();
         let mut taken = Taken::default();

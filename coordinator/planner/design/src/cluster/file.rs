@@ -165,8 +165,8 @@ impl Reader<'_> {
         gb.map(|gb| match *gb.get_ref() {
             some if some > 0.0 && some <= MAX_MEMORY_GB => Ok(Bytes::new((some * 1e9) as u64)),
             other => {
-                let told = Number(other);
-                let problem = format!("{told} is not above 0, and at most {MAX_MEMORY_GB}");
+                let report = Number(other);
+                let problem = format!("{report} is not above 0, and at most {MAX_MEMORY_GB}");
                 Err(self.0.error(gb.span(), problem))
             }
         })

@@ -149,7 +149,7 @@ struct Alike {
 /// Hosts of one kind can take each other's places.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
-    /// Of those that a shard has hosts of.
+    /// The index of the block among the blocks that the shard has hosts of.
     block: usize,
     /// That its ports lie on.
     switches: Vec<u32>,
@@ -226,7 +226,7 @@ impl Forming {
     }
 
     /// All that is to be found out about the job of a shard, as it is dealt out there.
-    pub fn told<T>(
+    pub fn with_job<T>(
         &self,
         training: &dyn Training,
         shard: &Shard,
@@ -276,7 +276,7 @@ impl Forming {
         })
     }
 
-    /// Those that circuits lie on which stay.
+    /// The ports of circuits that stay.
     fn ports(&self, servers: &[Server], kept: usize) -> Ports {
         self.chosen_ports(servers, |server, nth| {
             nth < self.ports_that_stay(server, kept)
@@ -288,7 +288,7 @@ impl Forming {
         self.ground.ports(server).count().saturating_sub(kept)
     }
 
-    /// Those that the training keeps for circuits that change with every iteration.
+    /// The ports that the training keeps for circuits that change with every iteration.
     pub fn kept_ports(&self, training: &dyn Training, servers: &[Server]) -> Ports {
         let kept = training.kept_ports();
         self.chosen_ports(servers, |server, nth| {
@@ -361,7 +361,7 @@ impl Bare<'_> {
         self.hosts.iter().map(kind).collect()
     }
 
-    /// Of a block, among those that hosts are of.
+    /// The index of a block among the blocks that have hosts.
     fn number(&self, block: usize) -> usize {
         let blocks: BTreeSet<_> = self.room.block.values().collect();
         blocks.into_iter().take_while(|it| **it < block).count()
@@ -526,7 +526,7 @@ fn node(host: u32) -> NodeId {
     NodeId::from_index(host as usize)
 }
 
-/// Where not every host has a port on every switch, who can be joined depends on that.
+/// The panels limit the hosts that can be joined, where not every host has a port on every switch.
 fn panels(kinds: &[Kind]) -> Vec<Panel> {
     let all = kinds.iter().flat_map(|kind| &kind.switches);
     let all = all.max().map_or(0, |most| most + 1);

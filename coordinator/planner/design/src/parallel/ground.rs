@@ -23,7 +23,7 @@ pub struct Help<'h> {
     /// Gets how far it is now and then, and says whether to go on. A function that always says yes
     /// gets the same answer every time.
     pub go_on: &'h (dyn Fn(&Progress) -> bool + Sync),
-    /// Whether there is time, where there is nothing to tell.
+    /// Checks whether there is time, without reporting progress.
     pub in_time: InTime<'h>,
 }
 

@@ -232,7 +232,7 @@ impl Dealing for Search {
             if few[0].0 >= timed.best_ms() {
                 break;
             }
-            // Those that go side by side know nothing of each other, in any order of their ends.
+            // Simulations that run in parallel cannot use each other's results, in whatever order they end.
             let patience_ms = timed.patience_ms();
             let time = |(least_ms, spread): (f64, Parallelism)| {
                 if least_ms > patience_ms {
@@ -279,7 +279,7 @@ impl Timed {
         self.known.first().map_or(f64::INFINITY, |(_, ms)| *ms)
     }
 
-    /// What takes longer than this is not among those that are asked for.
+    /// An iteration time above this is not among the requested best ones.
     fn patience_ms(&self) -> f64 {
         let last = self.wanted.best.checked_sub(1);
         let last = last.and_then(|last| self.known.get(last));

@@ -396,7 +396,7 @@ fn kept_split_must_fit_memory() {
 
 #[test]
 fn memory_is_displayed_readably() {
-    let told = [999, 1_000, 40_000_000, 100_000_000, 80_000_000_000]
+    let values = [999, 1_000, 40_000_000, 100_000_000, 80_000_000_000]
         .map(|bytes| presets::spelled(Bytes::new(bytes)));
-    assert_eq!(told, ["999 B", "1.0 kB", "40.0 MB", "0.1 GB", "80.0 GB"]);
+    assert_eq!(values, ["999 B", "1.0 kB", "40.0 MB", "0.1 GB", "80.0 GB"]);
 }

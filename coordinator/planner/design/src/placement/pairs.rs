@@ -38,8 +38,8 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
         })?;
         if let Some(most) = beyond(rate, from, to, fabric) {
             let most = Number(most.gbps());
-            let told = format!("all links of one of the two carry {most} Gb/s");
-            return Err(row.error("gbps", told));
+            let message = format!("all links of one of the two carry {most} Gb/s");
+            return Err(row.error("gbps", message));
         }
         let rail = row.parsed(RAIL_COLUMN)?.unwrap_or(0);
         let rails = pairs.entry((from, to)).or_default();

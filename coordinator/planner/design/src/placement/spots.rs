@@ -21,7 +21,7 @@ pub(super) struct Spots {
     pub(super) of_host: Vec<usize>,
     pub(super) ports: Vec<f64>,
     pub(super) count: usize,
-    /// This many links, those that are alike counted once.
+    /// The number of links, with equal ones counted once.
     pub(super) links: usize,
     /// By spots from and to: links that are crossed, and how long a byte takes each.
     ways: Vec<Vec<(usize, f64)>>,

@@ -347,7 +347,7 @@ fn surplus_hosts_are_slow_ones() {
     assert_eq!(place(&request(&fabric, &ring(17), &hosts, &pairs)), None);
 }
 
-/// Loads that are kept while places are exchanged equal those that are counted again.
+/// Checks that loads which are updated incrementally while places are exchanged equal loads counted from scratch.
 #[test]
 fn exchanges_keep_loads_exact() {
     let fabric = fabric(3, 4);
@@ -365,14 +365,14 @@ fn exchanges_keep_loads_exact() {
             &mut order,
             [rng.below(10), rng.below(hosts.len())],
         );
-        let (kept, anew) = (judge.score_of(&loads, &order), judge.score(&order));
+        let (kept, recomputed) = (judge.score_of(&loads, &order), judge.score(&order));
         assert!(
-            (kept.slowest_s - anew.slowest_s).abs() < 1e-9,
-            "{kept:?} {anew:?}"
+            (kept.slowest_s - recomputed.slowest_s).abs() < 1e-9,
+            "{kept:?} {recomputed:?}"
         );
         assert!(
-            (kept.strain_s - anew.strain_s).abs() < 1e-9,
-            "{kept:?} {anew:?}"
+            (kept.strain_s - recomputed.strain_s).abs() < 1e-9,
+            "{kept:?} {recomputed:?}"
         );
     }
 }
@@ -401,8 +401,8 @@ fn pairs_are_unique_hosts_with_rate() {
     let switch = refused("h0,leaf0,0.1\n").unwrap_err();
     assert!(switch.contains("no host named \"leaf0\""), "{switch}");
     for absurd in ["1e300", "0", "-1", "NaN", "inf", "1e-300", "1000001"] {
-        let told = refused(&format!("h0,h1,0.1\nh1,h0,{absurd}\n")).unwrap_err();
-        let said = told.strip_prefix("pairs.csv:3: gbps: ").unwrap();
+        let message = refused(&format!("h0,h1,0.1\nh1,h0,{absurd}\n")).unwrap_err();
+        let said = message.strip_prefix("pairs.csv:3: gbps: ").unwrap();
         assert!(
             said.ends_with(" Gb/s is not a rate a link can have"),
             "{said}"

@@ -150,7 +150,7 @@ struct Filling {
     amounts: Vec<f64>,
     /// What the way from a host costs, with its own toll.
     values: Vec<f64>,
-    /// By host, the place of its cheapest lane among those that lead on.
+    /// By host, the index of its cheapest lane among the lanes that lead on.
     choice: Vec<u32>,
 }
 
@@ -256,7 +256,7 @@ fn routes(lanes: &Lanes, distances: &Distances, towards: &BTreeMap<u32, Towards>
     routes
 }
 
-/// Hosts that have a way, the closest first; of those that are equally far, the smaller number.
+/// Hosts that have a path, the closest first. Equally far hosts come in the order of their numbers.
 pub(super) fn order(row: &[u16]) -> Vec<u32> {
     let reached = || (0..).zip(row).filter(|(_, hops)| **hops != u16::MAX);
     let farthest = reached().map(|(_, hops)| *hops).max().unwrap_or(0);

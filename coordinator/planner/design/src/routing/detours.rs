@@ -16,7 +16,7 @@ pub struct Entry {
 }
 
 impl Routes {
-    /// Those that tables say, as far as their next hops are wired; the others are left out.
+    /// The routes of the tables whose next hops are wired. Other routes are left out.
     pub fn of(wiring: &Wiring, entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut routes = Self::new(Lanes::of(wiring));
         entries.into_iter().for_each(|entry| routes.put(&entry));

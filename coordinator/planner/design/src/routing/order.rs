@@ -81,7 +81,7 @@ impl Order {
     }
 }
 
-/// Shortest routes among those that go up first and down then: they do with one class.
+/// The shortest routes that go up first and then down. They need a single class.
 pub fn up_and_down(wiring: &Wiring, order: &Order) -> Routes {
     let mut routes = Routes::new(Lanes::of(wiring));
     for to in 0..wiring.hosts() as u32 {

@@ -36,7 +36,7 @@ pub enum TopologyError {
         degree: usize,
     },
     /// Of those that there were.
-    NobodyLeft {
+    NoHostLeft {
         hosts: usize,
     },
     OutOfPlaces {
@@ -98,7 +98,7 @@ impl fmt::Display for TopologyError {
                 f,
                 "{hosts} hosts cannot all reach each other with so few ports; take a degree of {least}"
             ),
-            Self::NobodyLeft { hosts } => {
+            Self::NoHostLeft { hosts } => {
                 write!(f, "all {hosts} hosts have failed; plan for other hosts")
             }
             Self::ManyPorts { hosts, degree } => write!(

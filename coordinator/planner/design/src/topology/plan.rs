@@ -99,7 +99,7 @@ pub struct Lost {
     /// What its fullest lane carries takes this long.
     pub screened_ms: f64,
     pub mean_hops: f64,
-    /// Nothing when the screening was enough to tell.
+    /// None when the screening was enough to decide.
     pub iteration_ms: Option<f64>,
 }
 
@@ -259,7 +259,7 @@ pub fn drafts(job: &Job<'_>, request: &Request) -> Result<Vec<Draft>, TopologyEr
     Ok(drafts_until(&demand, request, &Alone, NO_DEADLINE)?.0)
 }
 
-/// Also those that were not worth routes, or came too late for them.
+/// Includes designs that were not worth routes, or came too late for them.
 fn drafts_until(
     demand: &Demand,
     request: &Request,
@@ -436,7 +436,7 @@ impl Draft {
         }
     }
 
-    /// Fast first; of those that are alike, the nearer hosts.
+    /// Sorts by speed. Equally fast designs are ordered by how near their hosts are.
     fn rank(&self) -> (f64, f64) {
         (self.screened_ms, self.distances.mean())
     }
@@ -536,7 +536,7 @@ fn detour(wiring: &Wiring, members: &[u32]) -> f64 {
 /// Hosts of a group that are not joined are some hops apart, and in the way of others.
 const UNJOINED_HOPS: f64 = 2.0;
 
-/// The fastest; of those that are alike, the one in which hosts are nearest.
+/// The fastest design. Of equally fast ones, it is the one in which hosts are nearest.
 fn choose(
     request: &Request,
     demand: &Demand,
@@ -595,7 +595,7 @@ impl Played {
             lost,
         };
         if request.interval {
-            proposal.tell_interval(job, request, &mut |_| in_time())?;
+            proposal.interval_of(job, request, &mut |_| in_time())?;
         }
         Ok(proposal)
     }
@@ -616,7 +616,7 @@ impl Proposal {
 
     /// Finds out between which times an iteration lies, unless time is up before that or it takes too much work.
     /// `watch` gets how many simulations are done, and says whether there is time.
-    pub fn tell_interval(
+    pub fn interval_of(
         &mut self,
         job: &Job<'_>,
         request: &Request,

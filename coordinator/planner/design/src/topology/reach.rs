@@ -82,7 +82,7 @@ impl Reach {
         Some(hops)
     }
 
-    /// Tells each pair that has a way, by what is reached first: from, to, hops.
+    /// Calls back for each pair that has a path, the nearest first, with from, to and hops.
     pub(super) fn each_pair(&mut self, wiring: &Wiring, mut tell: impl FnMut(usize, usize, u16)) {
         self.begin();
         for hops in 1..=u16::MAX {

@@ -20,7 +20,7 @@ use super::wiring::{Pair, Wiring, pair};
 use crate::crew::{InTime, NO_DEADLINE};
 use crate::routing::{self, Effort, Routes};
 
-/// New routes at once are balanced less well than those that there is time for.
+/// Routes computed at once are balanced less well than routes with time for the search.
 const MAX_REPAIR_ROUNDS: u32 = 12;
 
 /// A wiring without what has failed, and its routes.
@@ -79,7 +79,7 @@ pub fn repair(
 ) -> Result<Repair, TopologyError> {
     let (lost, hosts) = (lost_hosts(failed), design.wiring.hosts());
     if lost.len() == hosts {
-        return Err(TopologyError::NobodyLeft { hosts });
+        return Err(TopologyError::NoHostLeft { hosts });
     }
     let mut left = left_of(design, failed);
     let iteration = survivors::iteration(job, &lost)?;

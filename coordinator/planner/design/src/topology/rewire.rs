@@ -66,7 +66,7 @@ pub struct Rewiring {
     pub refused: Option<TopologyError>,
 }
 
-/// Other circuits for those that are left. `before` is the design without anything failed.
+/// Finds other circuits for the remaining hosts. `before` is the design without anything failed.
 pub fn rewire(
     before: &Design,
     repaired: &Proposal,

@@ -64,7 +64,7 @@ fn sets(ways: &PathSet) -> Vec<Vec<usize>> {
     (0..length).map(set).collect()
 }
 
-/// A set of hops, and the weights of those that cross one of them.
+/// A set of hops, and the weights of the flows that cross one of them.
 type Crossed<'s> = (&'s Vec<usize>, Vec<u64>);
 
 /// Sets that share hops together, directly or by way of others: all that crosses one of these hops
@@ -180,7 +180,7 @@ fn leaving(
     state: &State<'_>,
     place: &dyn Fn(&[usize]) -> Option<usize>,
 ) -> usize {
-    // By hop: weights of those that have it there, and how many have it elsewhere.
+    // By hop: the weights of the flows that have it there, and how many have it elsewhere.
     let mut there: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     let mut elsewhere = vec![false; problem.capacities.len()];
     for flow in &problem.flows {

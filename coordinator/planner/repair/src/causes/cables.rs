@@ -28,14 +28,14 @@ pub(super) fn joined<T>(
 }
 
 fn join(known: &mut Cause, other: &Cause, fabric: &Fabric) {
-    let told = [&*known, other].map(told_apart);
-    known.evidence = told.concat();
+    let values = [&*known, other].map(with_direction);
+    known.evidence = values.concat();
     known.confidence = known.confidence.max(other.confidence);
     known.subject = whole(&known.subject, fabric);
 }
 
 /// Of which direction each piece of evidence speaks.
-fn told_apart(cause: &Cause) -> Vec<String> {
+fn with_direction(cause: &Cause) -> Vec<String> {
     let ways = ways(&cause.subject);
     let evidence = cause.evidence.iter();
     evidence.map(|said| format!("{ways}: {said}")).collect()

@@ -133,7 +133,7 @@ impl Change {
     }
 }
 
-/// Where nothing is known to lose probes now, those that lose the most of what began to.
+/// Where nothing is known to lose probes now, picks the ones that began to lose the most.
 pub(super) fn lossiest(lossier: Vec<Lossier>, fabric: &Fabric) -> Option<Cause> {
     let most = lossier.first()?.after;
     let is_it = |it: &Lossier| it.after >= MIN_LOSS_SHARE && it.after > MIN_LOSS_RATIO * most;

@@ -7,9 +7,9 @@ use reweave_common::fabric::Fabric;
 use super::change::BASELINE_VALUES;
 use super::error::EvidenceError;
 use super::evidence::{Evidence, FlowFacts, UNKNOWN_NODE};
+use super::evidence_check::{Checked, EvidenceItem};
 use super::losses::scattered;
 use super::passages::{comes_twice, goes_round, passages};
-use super::told::{Checked, EvidenceItem};
 use super::vanished::is_lost_from_sight;
 use super::{configuration, mtu};
 

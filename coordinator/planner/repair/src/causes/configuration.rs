@@ -16,7 +16,7 @@ const MIN_HOSTS_OF_GROUPS: usize = 8;
 const MIN_GROUP_SHARE: f64 = 0.25;
 /// Of a group that is reported.
 const MAX_NAMED_HOSTS: usize = 4;
-/// Clocks further apart than this tell different stories.
+/// Clocks further apart than this cannot be compared.
 const MAX_SKEW_MS: f64 = 500.0;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
@@ -35,7 +35,7 @@ fn clock(host: &HostFacts) -> Option<Cause> {
 
 /// Probes that its own kernel does not send say nothing of the fabric, so the operator has to hear of them.
 fn unsent(host: &HostFacts) -> Option<Cause> {
-    let evidence = UnsentFacts::told(&host.unsent);
+    let evidence = UnsentFacts::texts(&host.unsent);
     let subject = Subject::Host(host.host.clone());
     let finding = Class::UnsentProbes.cause(subject, 0.95, String::new());
     (!evidence.is_empty()).then_some(Cause {
@@ -60,7 +60,7 @@ type Values<'e> = BTreeMap<String, BTreeSet<&'e str>>;
 pub(super) fn split(evidence: &Evidence, fabric: &Fabric) -> Vec<String> {
     let settings = settings(evidence, fabric);
     let split = settings.iter().filter(|(_, values)| is_split(values));
-    let told = split.map(|(setting, values)| {
+    let reports = split.map(|(setting, values)| {
         let of = |(value, hosts): (&String, &BTreeSet<&str>)| match hosts.first() {
             Some(only) if hosts.len() == 1 => format!("{value} on {only}"),
             _ => format!("{value} on {} hosts", hosts.len()),
@@ -71,7 +71,7 @@ pub(super) fn split(evidence: &Evidence, fabric: &Fabric) -> Vec<String> {
             values.join(", ")
         )
     });
-    told.collect()
+    reports.collect()
 }
 
 /// Not where each of many has a value of its own, as of names, or a host has several, as of several ports.
@@ -94,8 +94,8 @@ fn settings<'e>(evidence: &'e Evidence, fabric: &Fabric) -> BTreeMap<String, Val
             note(setting, value.clone(), host.host.as_str());
         }
     }
-    let told = evidence.hosts.iter();
-    let with_mtu = told.filter(|host| host.settings.contains_key("MTU"));
+    let reports = evidence.hosts.iter();
+    let with_mtu = reports.filter(|host| host.settings.contains_key("MTU"));
     let with_mtu: BTreeSet<_> = with_mtu.map(|host| &host.host).collect();
     let is_host = |port: &&PortFacts| {
         let node = fabric.find(&port.node);

@@ -52,22 +52,22 @@ pub enum EvidenceError {
         value: f64,
     },
     /// More than fits on the link.
-    #[error("{of} cannot be {told}: {link} carries {most}")]
+    #[error("{of} cannot be {claimed}: {link} carries {most}")]
     BeyondLink {
         of: String,
-        told: Rate,
+        claimed: Rate,
         link: String,
         most: Rate,
     },
     /// More than all links of one of them carry.
     #[error(
-        "the bandwidth of {} to {} cannot be {told}: all links of one of them carry {most}",
+        "the bandwidth of {} to {} cannot be {claimed}: all links of one of them carry {most}",
         hosts[0],
         hosts[1]
     )]
     BeyondHosts {
         hosts: [String; 2],
-        told: Rate,
+        claimed: Rate,
         most: Rate,
     },
     /// It is unknown what such a series is of.

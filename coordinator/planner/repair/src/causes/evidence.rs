@@ -86,7 +86,7 @@ pub struct HostFacts {
     pub unsent: Vec<UnsentFacts>,
 }
 
-/// Of the probes that were due to a peer, those that never left, by why.
+/// By reason, the number of probes due to a peer that never left.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UnsentFacts {
@@ -262,8 +262,8 @@ impl UnsentFacts {
         self.count() >= Self::MIN_UNSENT_PROBES && share >= Self::MIN_UNSENT_SHARE
     }
 
-    /// In words, those that are many; of many peers the first, and the others together.
-    pub fn told(all: &[Self]) -> Vec<String> {
+    /// Describes the peers with many unsent probes. Of many such peers, it names the first and sums up the others.
+    pub fn texts(all: &[Self]) -> Vec<String> {
         let many: Vec<_> = all.iter().filter(|it| it.are_many()).cloned().collect();
         let named = match many.len() {
             ..=Self::MAX_NAMED_NODES => many.len(),

@@ -27,19 +27,19 @@ pub struct Exchange {
     pub job: String,
     /// Where its traffic repeats itself.
     pub beat: Option<IterationPeriod>,
-    /// Where it tells of its collectives: the slowest.
-    pub collective: Option<ToldCollective>,
+    /// The slowest collective, where the job reports its collectives.
+    pub collective: Option<ExplainedCollective>,
     pub pairs: Vec<ExchangedPair>,
 }
 
 /// As the communication library calls it, and how long one takes, where that is known.
 #[derive(Debug, Clone)]
-pub struct ToldCollective {
+pub struct ExplainedCollective {
     pub name: String,
     pub ms: Option<f64>,
 }
 
-/// One flow between two hosts of it, or what one of its ranks tells that it sends another.
+/// One flow between two of its hosts, or what one of its ranks reports that it sends to another.
 #[derive(Debug, Clone)]
 pub struct ExchangedPair {
     pub hosts: [String; 2],
@@ -51,7 +51,7 @@ pub struct ExchangedPair {
     pub busy_share: Option<f64>,
     /// Empty when it is not known.
     pub way: EvidencePath,
-    /// Then those that probes take between the two.
+    /// Then the paths that probes take between the two.
     pub ways: Vec<EvidencePath>,
 }
 
@@ -111,12 +111,12 @@ fn slowest<'e>(
     evidence: &'e Evidence,
     job: &'e str,
 ) -> Option<(&'e JobFacts, &'e CollectiveFacts, &'e PairTime)> {
-    let told = collectives(evidence, job).filter_map(|(facts, collective)| {
+    let reports = collectives(evidence, job).filter_map(|(facts, collective)| {
         let pairs = collective.pairs.iter();
         let pair = pairs.max_by(|a, b| a.ms.total_cmp(&b.ms))?;
         Some((facts, collective, pair))
     });
-    told.max_by(|(_, a, _), (_, b, _)| a.ms.total_cmp(&b.ms))
+    reports.max_by(|(_, a, _), (_, b, _)| a.ms.total_cmp(&b.ms))
 }
 
 /// Those that took longer than the slowest that says more.
@@ -176,8 +176,8 @@ fn apart<'e>(facts: &'e JobFacts, findings: &'e [Cause]) -> impl Iterator<Item =
 fn leads_between(pair: &PairTime, hosts: &[String; 2]) -> Result<(), EvidenceError> {
     let ends = [pair.path.first(), pair.path.last()];
     let is_theirs = ends == hosts.each_ref().map(Some);
-    let told = !pair.path.is_empty();
-    if told && !is_theirs {
+    let has_path = !pair.path.is_empty();
+    if has_path && !is_theirs {
         Err(EvidenceError::OtherEnds {
             path: pair.path.join(">"),
             hosts: hosts.clone(),
@@ -187,8 +187,8 @@ fn leads_between(pair: &PairTime, hosts: &[String; 2]) -> Result<(), EvidenceErr
     }
 }
 
-fn is_even(told: &Explanation) -> bool {
-    let times = told.pair_ms.zip(told.others_ms);
+fn is_even(explanation: &Explanation) -> bool {
+    let times = explanation.pair_ms.zip(explanation.others_ms);
     times.is_some_and(|(pair, others)| pair * MIN_SENDING_RATIO <= others)
 }
 
@@ -244,7 +244,7 @@ pub fn explain_exchange(
 
 /// By ways that others take: those over what is wrong, if there are some, as far as they agree.
 fn supposed(
-    told: &mut Explanation,
+    explanation: &mut Explanation,
     ways: &[EvidencePath],
     fabric: &Fabric,
     findings: &[Cause],
@@ -261,7 +261,7 @@ fn supposed(
     }
     let (some, all) = (suspect.len(), ways.len());
     if (1..all).contains(&some) {
-        told.doubts.push(format!(
+        explanation.doubts.push(format!(
             "its own path is unknown: {some} of the {all} known paths there use the named element"
         ));
     }
@@ -327,10 +327,10 @@ fn rest(beat: &IterationPeriod) -> Option<String> {
 }
 
 impl Exchange {
-    /// What it tells of, or else what its traffic shows; and how long that takes.
+    /// What the job reports, or else what its traffic shows, and how long that takes.
     fn collective(&self, beat: Option<IterationPeriod>) -> (Option<String>, Option<f64>) {
         match &self.collective {
-            Some(told) => (Some(told.name.clone()), told.ms),
+            Some(report) => (Some(report.name.clone()), report.ms),
             None => (
                 beat.map(|beat| exchanged(&beat)),
                 beat.map(|beat| 1e3 * wires(&beat)),
@@ -372,24 +372,25 @@ fn unsure(fabric: &Fabric, way: &[Passage]) -> Option<String> {
 
 /// A finding about one of the hosts, a link of the path, or the job itself.
 fn blame(
-    told: &mut Explanation,
+    explanation: &mut Explanation,
     way: &EvidencePath,
     fabric: &Fabric,
     findings: &[Cause],
 ) -> Result<(), EvidenceError> {
-    told.path.clone_from(&way.nodes);
+    explanation.path.clone_from(&way.nodes);
     if !way.is_known() {
-        let [from, to] = &told.hosts;
-        told.doubts
+        let [from, to] = &explanation.hosts;
+        explanation
+            .doubts
             .push(format!("not every hop from {from} to {to} is known"));
     }
     let passages = way.passages(fabric)?;
-    told.doubts.extend(unsure(fabric, &passages));
+    explanation.doubts.extend(unsure(fabric, &passages));
     let on_path = crossed(fabric, &passages);
     let concerns = |finding: &&Cause| match &finding.subject {
-        Subject::Job(job) => *job == told.job,
-        Subject::Host(host) => told.hosts.contains(host),
-        Subject::Pair(pair) => pair.iter().all(|host| told.hosts.contains(host)),
+        Subject::Job(job) => *job == explanation.job,
+        Subject::Host(host) => explanation.hosts.contains(host),
+        Subject::Pair(pair) => pair.iter().all(|host| explanation.hosts.contains(host)),
         other => on_path.iter().any(|hop| hop.touches(other)),
     };
     // What is said of the way itself before what is said of its ends; of those the surest.
@@ -397,17 +398,19 @@ fn blame(
         .iter()
         .filter(|it| it.class.slows())
         .filter(concerns);
-    told.cause = concerned.min_by_key(|it| distance(&it.subject)).cloned();
-    if let Some(cause) = &mut told.cause
+    explanation.cause = concerned.min_by_key(|it| distance(&it.subject)).cloned();
+    if let Some(cause) = &mut explanation.cause
         && cause.jobs.is_empty()
     {
-        cause.jobs.push(told.job.clone());
+        cause.jobs.push(explanation.job.clone());
     }
-    let blamed = told.cause.as_ref().map(|cause| &cause.subject);
+    let blamed = explanation.cause.as_ref().map(|cause| &cause.subject);
     let is_blamed = |hop: &&Subject| blamed.is_some_and(|subject| hop.touches(subject));
-    told.link = on_path.iter().find(is_blamed).cloned();
-    if told.cause.is_none() {
-        told.doubts.push("no measurement explains it".to_owned());
+    explanation.link = on_path.iter().find(is_blamed).cloned();
+    if explanation.cause.is_none() {
+        explanation
+            .doubts
+            .push("no measurement explains it".to_owned());
     }
     Ok(())
 }

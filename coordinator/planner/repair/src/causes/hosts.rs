@@ -65,13 +65,13 @@ fn stragglers_of(flows: &[Heard<'_>]) -> Vec<Cause> {
 
 fn straggler(host: &str, flows: &[Heard<'_>]) -> Option<Cause> {
     let (own, others): (Vec<_>, Vec<_>) = flows.iter().partition(|it| it.ends.contains(&host));
-    let told = others.iter().filter(|it| it.is_told());
-    let mut told: Vec<_> = told.map(|it| it.flow.gbps).collect();
-    let usual = median(&mut told);
+    let reports = others.iter().filter(|it| it.is_measured());
+    let mut reports: Vec<_> = reports.map(|it| it.flow.gbps).collect();
+    let usual = median(&mut reports);
     let peers: BTreeSet<_> = own.iter().flat_map(|it| it.ends).collect();
     let is_both_ways = (0..2).all(|side| own.iter().any(|it| it.ends[side] == host));
     // The host itself is one of them.
-    let is_seen = is_both_ways && peers.len() > MIN_PEERS && told.len() >= MIN_PEERS;
+    let is_seen = is_both_ways && peers.len() > MIN_PEERS && reports.len() >= MIN_PEERS;
     let is_slow = own.iter().all(|it| it.is_below(usual));
     (is_seen && is_slow).then(|| {
         let (count, usual) = (own.len(), rate(usual));
@@ -100,14 +100,14 @@ impl<'e> Heard<'e> {
         })
     }
 
-    fn is_told(&self) -> bool {
+    fn is_measured(&self) -> bool {
         self.flow.readings.is_none_or(|it| it >= MIN_READINGS)
     }
 
     /// In each of its readings, where others get so much that ports matter to them.
     fn is_below(&self, usual: f64) -> bool {
         let most = self.flow.most_gbps.unwrap_or(self.flow.gbps);
-        self.is_told()
+        self.is_measured()
             && usual >= MIN_ELEPHANT_SHARE * self.width_gbps
             && most < MAX_SLOW_RATIO * usual
     }

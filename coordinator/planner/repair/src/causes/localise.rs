@@ -108,8 +108,8 @@ fn likeliest(ground: &Ground, probes: &[&Probe], order: Order) -> Option<Culprit
     let near = weighed.iter().filter(is_near);
     let near = near.filter(|it| it.1 == first || !is_apart(it.1, first, probes, ground));
     let near: Vec<_> = near.map(|it| it.1).collect();
-    let is_told = |it: &Suspect| !is_behind_host(*it, &near, probes, ground);
-    let mut suspects: Vec<_> = near.iter().copied().filter(is_told).collect();
+    let is_distinct = |it: &Suspect| !is_behind_host(*it, &near, probes, ground);
+    let mut suspects: Vec<_> = near.iter().copied().filter(is_distinct).collect();
     suspects.extend(parts_behind(weighed, &cast, probes, ground));
     let may_be_host = open.is_some_and(|host| !suspects.contains(&host));
     suspects.extend(open.filter(|_| may_be_host));
@@ -141,7 +141,7 @@ fn likeliest(ground: &Ground, probes: &[&Probe], order: Order) -> Option<Culprit
     Some(culprit)
 }
 
-/// Leaves those that let least through, if any lets hardly anything through for sure.
+/// Keeps the links that let the least through, if any of them certainly lets hardly anything through.
 fn dead_alone(weighed: &mut Vec<Weighed>, cast: &Cast) {
     let is_dead = |it: &&Weighed| is_dead([it.2.sent, it.2.lost]) && is_convincing(it, cast);
     let by_share = |a: &&Weighed, b: &&Weighed| a.2.share().total_cmp(&b.2.share());

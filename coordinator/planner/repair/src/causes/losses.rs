@@ -48,7 +48,7 @@ pub fn losses(
     Ok(losses)
 }
 
-/// What is said where many probes got lost, and nothing tells where.
+/// The finding where many probes got lost and no evidence shows where.
 pub(super) fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> {
     let lost = Lost::of(evidence, fabric).ok()?;
     let is_named = !lost.culprits.is_empty() || !lost.vanished.findings(fabric).is_empty();

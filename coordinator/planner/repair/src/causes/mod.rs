@@ -12,6 +12,7 @@ mod configuration;
 mod counters;
 mod error;
 mod evidence;
+mod evidence_check;
 mod explain;
 mod forecast;
 mod hosts;
@@ -25,7 +26,6 @@ mod routes;
 #[cfg(test)]
 mod tests;
 mod together;
-mod told;
 mod vanished;
 mod votes;
 
@@ -37,7 +37,7 @@ pub use evidence::{
     Demand, Evidence, FlowFacts, HostFacts, JobFacts, PairFacts, PortFacts, Probed, Series, Trace,
     UnsentFacts, subject_of,
 };
-pub use explain::{Exchange, ExchangedPair, ToldCollective, explain, explain_exchange};
+pub use explain::{Exchange, ExchangedPair, ExplainedCollective, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise};
 pub use losses::losses;
 pub use passages::EvidencePath;
@@ -74,7 +74,7 @@ fn found(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
     findings.extend(jobs::findings(evidence, fabric)?);
     findings.extend(worse.slower);
     findings.extend(forecast::findings(evidence, fabric)?);
-    let mut findings = told_once(findings);
+    let mut findings = without_duplicates(findings);
     for finding in &mut findings {
         finding.jobs = evidence.jobs_hurt(&finding.subject, fabric);
     }
@@ -86,7 +86,7 @@ fn found(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
 }
 
 /// What several ports say of the same is one finding.
-fn told_once(findings: Vec<Cause>) -> Vec<Cause> {
+fn without_duplicates(findings: Vec<Cause>) -> Vec<Cause> {
     let mut once: Vec<Cause> = Vec::new();
     for finding in findings {
         let is_same =

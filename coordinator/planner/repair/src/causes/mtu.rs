@@ -1,5 +1,5 @@
 //! What packets as large as the MTU do not get through. Hosts that are set otherwise than others, ports that
-//! differ, and large probes that get lost may all tell of the same: then it is one finding.
+//! differ, and large probes that get lost may all have the same cause. Then they are one finding.
 
 use std::collections::BTreeMap;
 
@@ -25,12 +25,12 @@ pub(super) fn merge(
 ) -> Result<(), EvidenceError> {
     let by_ports = unequal(evidence, fabric)?;
     let by_probes = large_probes(evidence, fabric)?;
-    for told in by_ports.into_iter().chain(by_probes) {
+    for report in by_ports.into_iter().chain(by_probes) {
         let mut known = findings.iter_mut();
-        let same = known.find(|it| it.class == told.class && it.subject.touches(&told.subject));
+        let same = known.find(|it| it.class == report.class && it.subject.touches(&report.subject));
         match same {
-            Some(known) => known.evidence.extend(told.evidence),
-            None => findings.push(told),
+            Some(known) => known.evidence.extend(report.evidence),
+            None => findings.push(report),
         }
     }
     Ok(())
@@ -69,7 +69,7 @@ fn said(ports: &[&PortFacts]) -> Option<String> {
     ))
 }
 
-/// Small probes pass and large ones do not: where, tell the ways of all large ones.
+/// Small probes pass and large ones do not. The paths of all large ones show where.
 fn large_probes(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let found = by_ways(evidence, fabric, large_alone)?;
     let hardly_any_pass = |it: &&(Culprit, Vec<Subject>)| is_dead([it.0.sent, it.0.lost]);
@@ -86,7 +86,7 @@ fn large_alone(probed: &Probed) -> Option<[u64; 2]> {
     (small_pass && are_any).then_some([probed.large_sent, probed.large_lost])
 }
 
-/// What large probes that get lost do not tell.
+/// The part that large lost probes do not explain.
 pub(super) fn doubts(evidence: &Evidence, fabric: &Fabric) -> impl Iterator<Item = String> {
     [scattered(evidence, fabric), without_small(evidence)]
         .into_iter()
@@ -127,9 +127,9 @@ fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> {
 
 fn finding(culprit: &Culprit, subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Cause {
     let own = |it: &&Subject| !culprit.may_be_host && is_of_host(it, subjects);
-    let told = subjects.iter().filter(|it| !own(it));
+    let reports = subjects.iter().filter(|it| !own(it));
     // An MTU is that of both directions.
-    let mut links: Vec<_> = told.map(|it| whole(it, fabric)).collect();
+    let mut links: Vec<_> = reports.map(|it| whole(it, fabric)).collect();
     links.dedup();
     if let Some(narrow) = narrow(&links, evidence, fabric) {
         links = vec![narrow];

@@ -34,7 +34,7 @@ pub(super) fn by_ports(switch: usize, cast: &Cast, probes: &[&Probe], ground: &G
     let is_at = |probe: &&Probe| probe.hops.iter().any(|&hop| ground.is_at(hop, switch));
     let own: Vec<_> = probes.iter().copied().filter(is_at).collect();
     let mut counts = vec![Votes::default(); ground.switches.len() * 3 / 2];
-    // By chance the likeliest of all may be none of those that lose.
+    // By chance the likeliest of all may be a link that loses nothing.
     let kinds = [Parts::Entries, Parts::Exits, Parts::Links, Parts::Any];
     let mut likeliest = f64::NEG_INFINITY;
     for parts in kinds {
@@ -127,7 +127,7 @@ fn likelihood_slope(by_crossings: &BTreeMap<usize, Votes>, cost: f64) -> f64 {
     each.sum::<f64>()
 }
 
-/// The evidence against it, where those that come by more than once may lose more.
+/// The evidence against it, if probes that cross it more than once may lose more.
 fn as_a_whole(switch: usize, own: &[&Probe], all: Votes, ground: &Ground) -> f64 {
     let (mut once, mut more) = (Votes::default(), Votes::default());
     for probe in own.iter().filter(|it| ground.passes(it, switch)) {

@@ -42,7 +42,7 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
     Ok(findings)
 }
 
-/// Both ends may tell of it: it is one pair.
+/// Both ends may report it. They count as one pair.
 fn asymmetric(trace: &Trace) -> Cause {
     let Trace { from, to, .. } = trace;
     let said = format!(
@@ -157,7 +157,7 @@ impl<'e> Loads<'e> {
             .copied()
             .filter(last)
             .filter_map(|hop| {
-                // Not those that are handed on from there.
+                // Without the routes that are passed on from there.
                 let ends_there = |(hops, _): &&Sent<'_>| hops.last() == Some(&hop);
                 let ending = || self.over(hop).filter(ends_there);
                 let senders: BTreeSet<_> = ending().map(|(hops, _)| hops[0].from).collect();

@@ -289,7 +289,7 @@ fn large_probes_name_mtu_mismatch() {
 /// Of a job that says nothing of itself.
 #[test]
 fn busy_host_makes_job_host_bound() {
-    let told = |rest: f64, busy: f64, others: f64| {
+    let describe = |rest: f64, busy: f64, others: f64| {
         let mut evidence = with_job(|job| {
             job.rest_share = Some(rest);
             (job.compute_ms, job.communicate_ms) = (vec![], vec![]);
@@ -299,16 +299,16 @@ fn busy_host_makes_job_host_bound() {
         evidence.hosts[3].cpu_busy_share = Some(busy);
         evidence
     };
-    let evidence = told(0.96, 0.99, 0.3);
+    let evidence = describe(0.96, 0.99, 0.3);
     assert_eq!(alone(&evidence), named(Class::HostBound, "job train"));
     let said = &found(&evidence)[0].evidence[0];
     assert!(said.contains("processors of h3"), "{said}");
     for [rest, busy, others] in [[0.7, 0.99, 0.3], [0.96, 0.8, 0.3], [0.96, 0.99, 0.95]] {
-        assert_eq!(found(&told(rest, busy, others)), []);
+        assert_eq!(found(&describe(rest, busy, others)), []);
     }
 }
 
-/// Where only its port tells.
+/// Checks the case in which only its port shows the loss.
 #[test]
 fn port_reveals_odd_mtu_or_fec() {
     let with = |spoil: fn(&mut PortFacts)| {
@@ -441,10 +441,10 @@ fn indistinguishable_links_are_ambiguous_without_counters() {
             }
         };
         evidence.probes = probes(loss, 300);
-        let told = &found(&evidence)[0].subject;
-        let two = told.each();
+        let report = &found(&evidence)[0].subject;
+        let two = report.each();
         let is_it = |it: &Subject| matches!(it, Subject::Hop { from: f, to: t, .. } if *f == from && *t == to);
-        assert!(two.len() == 2 && two.iter().any(is_it), "{told}");
+        assert!(two.len() == 2 && two.iter().any(is_it), "{report}");
         port_of(&mut evidence, &from, &to).send_drops = 9;
         let found = found(&evidence);
         assert!(found.len() == 1 && is_it(&found[0].subject), "{found:?}");
@@ -463,10 +463,10 @@ fn indistinguishable_suspects_are_ambiguous() {
         .iter_mut()
         .for_each(|it| it.path.truncate(5));
     let found = found(&evidence);
-    let told = found[0].subject.to_string();
+    let message = found[0].subject.to_string();
     assert!(
-        told.starts_with("ambiguous: ") && told.contains("leaf0-spine2"),
-        "{told}"
+        message.starts_with("ambiguous: ") && message.contains("leaf0-spine2"),
+        "{message}"
     );
     assert!(found[0].confidence < 0.6);
 }

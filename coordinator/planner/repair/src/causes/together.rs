@@ -106,7 +106,7 @@ fn ends(hops: &[HopIndex], ground: &Ground) -> BTreeSet<usize> {
 }
 
 impl Culprit {
-    /// Those that are suspected, if nothing else is.
+    /// The suspected links, if nothing else is suspected.
     fn links(&self) -> Vec<HopIndex> {
         let links: Option<BTreeSet<_>> = self
             .suspects

@@ -21,7 +21,7 @@ use crate::paths::{Atlas, HopIndex};
 const MIN_SENT_PROBES: u64 = 10;
 /// This many have come through where others come through.
 const MIN_DELIVERED_PROBES: u64 = 10;
-/// More pairs of hosts tell of the same trouble.
+/// More pairs of hosts show the same fault.
 const MAX_PAIRS: usize = 8;
 
 #[derive(Debug, Default)]

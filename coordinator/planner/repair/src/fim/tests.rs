@@ -145,12 +145,12 @@ fn weighted_imbalance_differs_from_counts() {
 fn chosen(scene: &Scene) -> Vec<(String, usize, f64)> {
     let found = crate::spread(&scene.snapshot(), &crate::Policy::default());
     let chosen = found.groups.iter().filter(|it| it.chosen);
-    let told = chosen.map(|it| {
+    let reports = chosen.map(|it| {
         let Group { at, links } = &it.group;
         let name = scene.fabric.name(*at).to_owned();
         (name, links.len(), it.imbalance.fim_percent)
     });
-    told.collect()
+    reports.collect()
 }
 
 #[test]

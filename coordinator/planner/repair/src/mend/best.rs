@@ -200,7 +200,7 @@ impl Weighing<'_, '_> {
         tried
     }
 
-    /// All moves at once, without those that bring nothing; or none, where they do harm together.
+    /// All moves at once, without useless ones. Returns none if they do harm together.
     fn one_by_one(&self, present: &Weighed, all: Detours) -> Tried {
         let whole = self.weigh(all);
         let mut best = whole.clone();

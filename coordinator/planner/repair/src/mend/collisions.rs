@@ -25,7 +25,7 @@ use crate::fim::{Load, imbalance};
 use crate::maxmin::Share;
 use crate::paths::Atlas;
 
-/// This many single moves are tried to tell whether a hop has room.
+/// The search tries this many single moves to find out whether a hop has room.
 const MAX_TRIALS: usize = 64;
 
 /// Findings of a snapshot and the plan that repairs them: both come from one run of the optimizer. The plan takes the
@@ -245,11 +245,11 @@ fn imbalance_over(model: &Model<'_>, hops: &[Hop]) -> Option<Imbalance> {
 fn losers(model: &Model<'_>, meeting: &Meeting, spread: &Answer) -> Vec<Loser> {
     let oracle = Oracle::new(model, &spread.present);
     let loser = |&flow: &usize| {
-        let foretold = oracle.predict(flow, &spread.best);
-        oracle.is_gain(flow, &foretold).then_some(Loser {
-            flow: foretold.flow,
-            rate: foretold.before,
-            fair_rate: foretold.after,
+        let predicted = oracle.predict(flow, &spread.best);
+        oracle.is_gain(flow, &predicted).then_some(Loser {
+            flow: predicted.flow,
+            rate: predicted.before,
+            fair_rate: predicted.after,
         })
     };
     meeting.elephants.iter().filter_map(loser).collect()

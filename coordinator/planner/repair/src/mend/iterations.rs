@@ -17,10 +17,11 @@ pub(super) const MEASUREMENT_VARIATION: f64 = 0.05;
 const MAX_UNCHANGED_RATIO: f64 = 0.01;
 
 /// Of all jobs of which a flow is moved, or whose iterations change.
-pub(super) fn foretold(model: &Model<'_>, present: &Weighed, after: &Weighed) -> Vec<Iteration> {
+pub(super) fn predicted(model: &Model<'_>, present: &Weighed, after: &Weighed) -> Vec<Iteration> {
     let jobs = model.observed.snapshot.beating.iter();
-    let foretold = jobs.filter_map(|job| JobIteration::new(model, job)?.foretold([present, after]));
-    foretold.collect()
+    let predicted =
+        jobs.filter_map(|job| JobIteration::new(model, job)?.predicted([present, after]));
+    predicted.collect()
 }
 
 /// What a job does in one iteration.
@@ -47,7 +48,7 @@ impl<'m> JobIteration<'m> {
 
     /// Two ways lead from what the model says to what is measured. What it does not know of takes as long as
     /// before, or grows with the rest. The truth lies between them.
-    fn foretold(&self, [present, after]: [&Weighed; 2]) -> Option<Iteration> {
+    fn predicted(&self, [present, after]: [&Weighed; 2]) -> Option<Iteration> {
         let [old, new] = [present, after].map(|weighed| self.sending_s(weighed));
         let is_moved = |(flow, _): &(usize, f64)| after.detours.contains_key(flow);
         let stays =

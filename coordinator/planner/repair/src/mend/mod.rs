@@ -27,7 +27,7 @@ use crate::paths::Atlas;
 use model::Model;
 use observed::Observed;
 
-pub use circuits::{Suited, Unsuited, foretold, suited};
+pub use circuits::{Suited, Unsuited, predicted, suited};
 pub use collisions::{CollisionRepair, repair};
 pub use wished::{Promise, promised};
 

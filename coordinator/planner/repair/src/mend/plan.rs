@@ -8,7 +8,7 @@ use reweave_common::units::Rate;
 
 use super::atlas;
 use super::best::{Answer, Weighed, best};
-use super::iterations::foretold;
+use super::iterations::predicted;
 use super::model::Model;
 use super::predict::Oracle;
 
@@ -60,8 +60,8 @@ impl<'m> Draft<'m> {
 
     fn is_gain_for_any(&self, losers: &BTreeSet<usize>) -> bool {
         let gains = |&flow: &usize| {
-            let foretold = self.oracle.predict(flow, &self.answer.best);
-            self.oracle.is_gain(flow, &foretold)
+            let predicted = self.oracle.predict(flow, &self.answer.best);
+            self.oracle.is_gain(flow, &predicted)
         };
         self.answer.is_a_change() && losers.iter().any(gains)
     }
@@ -78,7 +78,7 @@ impl<'m> Draft<'m> {
             circuits: self.model.observed.snapshot.circuits.clone(),
             moves: self.answer.best.moves(),
             predictions: self.predictions(&self.answer.best),
-            iterations: foretold(self.model, &self.answer.present, &self.answer.best),
+            iterations: predicted(self.model, &self.answer.present, &self.answer.best),
             report: self.report(findings),
         }
     }
@@ -104,7 +104,7 @@ impl<'m> Draft<'m> {
             .collect()
     }
 
-    /// The slowest of those the plan concerns, and of those that `after` would slow instead.
+    /// The slowest of the flows that the plan concerns and of the flows that `after` would slow instead.
     fn slowest(&self, after: &Weighed) -> Rate {
         let predictions = self.predictions(after).into_iter();
         let rates = predictions.map(|prediction| prediction.after);

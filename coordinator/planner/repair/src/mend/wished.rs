@@ -21,7 +21,7 @@ use reweave_common::units::Rate;
 use super::atlas;
 use super::best::{Detours, Weighed};
 use super::detour::Detour;
-use super::iterations::{MEASUREMENT_VARIATION, foretold};
+use super::iterations::{MEASUREMENT_VARIATION, predicted};
 use super::model::{Flow, Model};
 use super::predict::Oracle;
 use crate::Policy;
@@ -108,11 +108,11 @@ impl<'m> Led<'m> {
         if let Some(&pinned) = self.pins.get(&(flow, at)) {
             return vec![pinned];
         }
-        let told = self
+        let report = self
             .tables
             .get(&at)
             .and_then(|table| table.towards.get(&to));
-        match told {
+        match report {
             Some(hops) => hops.iter().map(|hop| hop.link).collect(),
             None => self.own.next_hops(at, to).to_vec(),
         }
@@ -231,27 +231,32 @@ fn predictions(model: &Model<'_>, present: &Weighed, weighed: &[Weighed]) -> Vec
         .iter()
         .flat_map(|after| oracle.concerned(&BTreeSet::new(), after));
     let concerned: BTreeSet<_> = concerned.collect();
-    let foretold = concerned.into_iter().map(|flow| {
+    let predicted = concerned.into_iter().map(|flow| {
         let all: Vec<_> = weighed
             .iter()
-            .map(|after| foretold_of(model, &oracle, flow, after))
+            .map(|after| prediction_of(model, &oracle, flow, after))
             .collect();
         together(&all)
     });
-    foretold.collect()
+    predicted.collect()
 }
 
 /// Who leaves loss may go on as before or take all there is for it.
-fn foretold_of(model: &Model<'_>, oracle: &Oracle<'_>, flow: usize, after: &Weighed) -> Prediction {
-    let foretold = oracle.predict(flow, after);
+fn prediction_of(
+    model: &Model<'_>,
+    oracle: &Oracle<'_>,
+    flow: usize,
+    after: &Weighed,
+) -> Prediction {
+    let predicted = oracle.predict(flow, after);
     if !is_freed(model, &after.detours, flow) {
-        return foretold;
+        return predicted;
     }
-    let [least, most] = [foretold.before, after.shares[flow].rate];
+    let [least, most] = [predicted.before, after.shares[flow].rate];
     Prediction {
-        low: foretold.low.min(least),
-        high: foretold.high.max(most),
-        ..foretold
+        low: predicted.low.min(least),
+        high: predicted.high.max(most),
+        ..predicted
     }
 }
 
@@ -275,11 +280,11 @@ fn together(all: &[Prediction]) -> Prediction {
 fn iterations(model: &Model<'_>, present: &Weighed, weighed: &[Weighed]) -> Vec<Iteration> {
     let mut by_job: BTreeMap<String, Vec<Iteration>> = BTreeMap::new();
     for after in weighed {
-        for foretold in foretold(model, present, after) {
+        for predicted in predicted(model, present, after) {
             by_job
-                .entry(foretold.job.clone())
+                .entry(predicted.job.clone())
                 .or_default()
-                .push(foretold);
+                .push(predicted);
         }
     }
     let all = by_job.into_values();

@@ -32,7 +32,7 @@ pub struct Atlas<'f> {
     distances: BTreeMap<NodeId, Vec<Option<u32>>>,
     /// By switch and door: the links that lead closer.
     closer: Remembered,
-    /// By node: the first of those that hang on the same switches.
+    /// By node: the first of the nodes on the same switches.
     twins: OnceCell<Vec<NodeId>>,
 }
 
@@ -229,7 +229,7 @@ fn twins(fabric: &Fabric) -> Vec<NodeId> {
     fabric.nodes().map(|(node, _)| node).map(first).collect()
 }
 
-/// Those that a node has links to, each once, in rising order.
+/// The neighbours of a node, each once, in rising order.
 pub(crate) fn neighbours(fabric: &Fabric, node: NodeId) -> Vec<NodeId> {
     let links = fabric.links_of(node).iter();
     let mut beside: Vec<_> = links.map(|&it| fabric.link(it).far(node).node).collect();

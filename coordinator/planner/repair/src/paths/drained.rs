@@ -34,8 +34,8 @@ fn left_out(atlas: &mut Atlas<'_>, table: &ForwardingTable) -> Vec<LinkId> {
     let is_left_out = |link: &LinkId| {
         let mut ends = fabric.endpoints();
         let by_itself = ends.find(|to| is_own(atlas, table, *to, *link));
-        let mut told = table.towards.keys();
-        by_itself.is_none() && told.any(|&to| atlas.choices(table.at, to).contains(link))
+        let mut destinations = table.towards.keys();
+        by_itself.is_none() && destinations.any(|&to| atlas.choices(table.at, to).contains(link))
     };
     unused.into_iter().filter(is_left_out).collect()
 }

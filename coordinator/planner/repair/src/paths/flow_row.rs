@@ -40,7 +40,7 @@ pub fn node(
     node.ok_or_else(|| row.error(key, format!("the fabric has no node named {name:?}")))
 }
 
-/// Where a table tells addresses, they are hashed instead of the nodes' places.
+/// Where a table has addresses, they are hashed instead of the nodes' indices.
 fn address(row: &CsvRow<'_>, column: &'static str) -> Result<Option<u32>, InputError> {
     let address: Option<Ipv4Addr> = row.parsed(column)?;
     Ok(address.map(u32::from))

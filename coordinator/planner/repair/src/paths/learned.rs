@@ -33,7 +33,7 @@ impl<Flow: Ord> Learned<Flow> {
     pub fn record(&mut self, flow: Flow, way: Vec<Hop>) {
         match self.ways.get_mut(&flow) {
             Some(LearnedPath::Path(known)) if *known == way => {}
-            Some(told) => *told = LearnedPath::Contradicted,
+            Some(report) => *report = LearnedPath::Contradicted,
             None => {
                 self.ways.insert(flow, LearnedPath::Path(way));
             }

@@ -10,7 +10,7 @@ use std::hash::Hasher;
 use reweave_common::flow::{FlowKey, Protocol};
 use siphasher::sip::SipHasher24;
 
-/// `net.ipv4.fib_multipath_hash_policy` of a router, as far as it tells connections apart.
+/// `net.ipv4.fib_multipath_hash_policy` of a router, as far as it distinguishes connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashPolicy {
     /// 0: addresses alone.

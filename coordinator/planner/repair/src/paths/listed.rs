@@ -6,7 +6,7 @@
 //! h0,h5,1000000,0,h0>leaf0>spine1>leaf1>h5,7400,4791,udp,2000,train,pin
 //! ```
 //!
-//! Where switches hash addresses in a way that is known, `src_ip` and `dst_ip` tell them.
+//! Where switches hash addresses in a way that is known, `src_ip` and `dst_ip` give them.
 //!
 //! `end_us` is when the flow ends, if it does; `job` whose it is; `move` how it can be moved: by a
 //! `pin` at switches (so it is when nothing is said), by another source `port`, or `never`. In a
@@ -121,7 +121,7 @@ pub fn parse(
     let mut table = reader.table;
     table.leave_out_contradictions();
     table.follow_traces();
-    table.foretell_cables(atlas.fabric);
+    table.predict_cables(atlas.fabric);
     table.doubt_hash(atlas, ecmp);
     Ok(table)
 }
@@ -334,22 +334,22 @@ impl Table {
         }
     }
 
-    /// Who was traced tells how good a prediction is of who was not.
+    /// The traced flows show how good the prediction is for untraced ones.
     fn doubt_hash(&mut self, atlas: &mut Atlas<'_>, ecmp: &Ecmp) {
-        let (traced, foretold): (Vec<_>, Vec<_>) = self.flows.iter().partition(|it| it.traced);
+        let (traced, predicted): (Vec<_>, Vec<_>) = self.flows.iter().partition(|it| it.traced);
         let otherwise = traced.iter().filter(|flow| {
             let hashed = atlas.hashed(flow.ends, ecmp, ecmp.label(flow.fields));
             hashed.is_none_or(|hashed| hashed != flow.path)
         });
         let otherwise = otherwise.count();
-        if otherwise > 0 && !foretold.is_empty() {
+        if otherwise > 0 && !predicted.is_empty() {
             let traced = traced.len();
             self.doubts.push(Doubt::OtherHash { traced, otherwise });
         }
     }
 
     /// A path says which nodes a flow passes, and not by which of parallel links: so far hashing predicts it.
-    fn foretell_cables(&mut self, fabric: &Fabric) {
+    fn predict_cables(&mut self, fabric: &Fabric) {
         for flow in &mut self.flows {
             let mut hops = flow.path.iter();
             flow.traced &= !hops.any(|hop| fabric.is_parallel(hop.link));

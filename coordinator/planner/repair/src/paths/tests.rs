@@ -104,10 +104,10 @@ fn looping_or_host_crossing_trace_rejected() {
         ("h0>leaf0>spine0>leaf0>spine1>leaf1>h2", "leaf0"),
         ("h0>leaf0>h1>leaf0>spine0>leaf1>h2", "h1"),
     ] {
-        let told = route(path);
+        let report = route(path);
         assert!(
-            told.starts_with("flow 0 is left out") && told.contains(by),
-            "{told}"
+            report.starts_with("flow 0 is left out") && report.contains(by),
+            "{report}"
         );
     }
 }
@@ -158,7 +158,7 @@ fn trace_applies_to_equal_header_fields() {
 
 #[test]
 fn errors_name_line_and_column() {
-    for (row, told) in [
+    for (row, report) in [
         ("h0,h9,9,,1", "flows.csv:2: dst"),
         ("h0,leaf1,9,,1", "switch"),
         ("h0,h2,-1,,1", "bytes"),
@@ -166,7 +166,7 @@ fn errors_name_line_and_column() {
         ("h0,h0,9,,1", "dst: it is src"),
     ] {
         let error = read(&format!("src,dst,bytes,path,sport\n{row}")).unwrap_err();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(report), "{error}");
     }
     let error = read("src,dst,bytes,move\nh0,h2,9,maybe").unwrap_err();
     assert!(error.contains("pin, port or never"), "{error}");
@@ -203,7 +203,7 @@ fn predicted_paths_are_shortest_covering_links() {
     }
 }
 
-/// The choices of hosts that share a switch are those that each has by itself.
+/// Checks that hosts which share a switch have the same choices as each has by itself.
 #[test]
 fn shared_trees_match_full_routes() {
     let dual = r#"

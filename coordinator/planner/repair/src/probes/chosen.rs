@@ -20,7 +20,7 @@ pub fn choose(candidates: &[Candidate], hops: usize, times: u32) -> Vec<usize> {
     let mut choice = Choice::new(candidates, hops, times);
     choice.take_one_of_each_pair();
     choice.take_until_covered();
-    choice.take_until_told_apart();
+    choice.take_until_distinct();
     let taken = choice.taken.iter().enumerate();
     taken.filter(|(_, taken)| **taken).map(|it| it.0).collect()
 }
@@ -80,18 +80,18 @@ impl<'c> Choice<'c> {
         let mut left: BinaryHeap<_> = left
             .map(|place| (self.gain(place), Reverse(place)))
             .collect();
-        while let Some((told, Reverse(place))) = left.pop() {
+        while let Some((report, Reverse(place))) = left.pop() {
             let gain = self.gain(place);
             match gain {
                 0 => {}
-                _ if gain == told => self.take(place),
+                _ if gain == report => self.take(place),
                 _ => left.push((gain, Reverse(place))),
             }
         }
     }
 
-    /// What tells nothing apart now never will: classes only become smaller.
-    fn take_until_told_apart(&mut self) {
+    /// A probe that splits no class now never will, because classes only become smaller.
+    fn take_until_distinct(&mut self) {
         for (place, candidate) in self.candidates.iter().enumerate() {
             if !self.taken[place] && candidate.ways.iter().any(|way| self.tells_apart(way)) {
                 self.take(place);

@@ -343,7 +343,7 @@ fn each_host_pair_keeps_one_flow() {
     assert_eq!(choose(&candidates, 3, 1), [0, 2, 4]);
     assert_eq!(choose(&candidates, 3, 5), [0, 1, 2, 3, 4]);
     assert_eq!(choose(&[], 3, 5), Vec::<usize>::new());
-    // The second tells the first two hops apart.
+    // The second distinguishes the first two hops.
     let apart = [vec![0, 1], vec![0]].map(|there| Candidate {
         pair: 0,
         ways: [there, vec![2]],

@@ -32,7 +32,7 @@ pub fn cover_by(
     times: u32,
 ) -> (Cover, BTreeMap<ProbeFlow, Untraced>) {
     let atlas = Atlas::new(fabric);
-    let (known, untraced) = told_apart(&atlas, traced);
+    let (known, untraced) = split_by_trace(&atlas, traced);
     let pairs: BTreeSet<_> = known.keys().map(|flow| [flow.from, flow.to]).collect();
     let places: BTreeMap<_, _> = pairs.into_iter().zip(0..).collect();
     let candidates = known.iter().map(|(flow, ways)| Candidate {
@@ -53,7 +53,7 @@ pub fn cover_by(
 }
 
 /// Probes whose answers were traced, too; and the others.
-fn told_apart(
+fn split_by_trace(
     atlas: &Atlas<'_>,
     traced: &[Listed],
 ) -> (

@@ -83,7 +83,7 @@ pub struct Rebalanced {
     /// Where equal ones would not do.
     pub weights: Vec<Weights>,
     pub solution: Solution,
-    /// Places in the table of those that cannot leave a drained link.
+    /// Indices in the table of the flows that cannot leave a drained link.
     pub stuck: Vec<(usize, LinkId)>,
     /// Flows that were weighed.
     pub elephants: usize,
@@ -206,13 +206,13 @@ impl Ports<'_> {
             .learned
             .ports_along(&old.fields, &new.path)
             .find(is_free);
-        let port = known.or_else(|| self.foretold(atlas, old, new))?;
+        let port = known.or_else(|| self.predicted(atlas, old, new))?;
         self.taken.insert(with(port));
         Some(port)
     }
 
     /// By the hash, if that is what the flow's present way follows.
-    fn foretold(&self, atlas: &mut Atlas<'_>, old: &Listed, new: &Listed) -> Option<u16> {
+    fn predicted(&self, atlas: &mut Atlas<'_>, old: &Listed, new: &Listed) -> Option<u16> {
         let mut leads = |fields: Fields, path: &[Hop]| {
             let hashed = atlas.hashed(old.ends, self.ecmp, self.ecmp.label(fields));
             hashed.is_some_and(|hashed| hashed == path)

@@ -229,12 +229,12 @@ fn weights_cover_whole_paths() {
             ..Options::default()
         };
         let weights = plan(&fabric, &flows, &options).weights.into_iter();
-        let told = weights.map(|it| {
+        let reports = weights.map(|it| {
             let towards = it.towards.iter().map(|&node| fabric.name(node).to_owned());
             let parts = it.links.iter().map(|(_, weight)| *weight);
             (towards.collect::<Vec<_>>(), parts.collect::<Vec<_>>())
         });
-        told.collect::<Vec<_>>()
+        reports.collect::<Vec<_>>()
     };
     assert_eq!(
         drain(&["leaf1-spine0"]),

@@ -15,7 +15,7 @@ use crate::engine::SimTime;
 use crate::engine::must_fit;
 use crate::engine::network::Network;
 
-/// Finer pieces than these cost more to simulate than they tell.
+/// Finer pieces than these cost more simulation time than they gain in accuracy.
 const MAX_SENDS_IN_PIECES: usize = 1 << 19;
 const MAX_PIECES: usize = 128;
 /// What twice as many pieces must gain for more to be tried.

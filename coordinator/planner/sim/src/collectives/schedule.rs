@@ -40,7 +40,7 @@ pub enum Schedule {
     /// Lanes that know nothing of one another. A host begins its part of a round when it has sent
     /// and received its parts of the one before.
     Rounds(Vec<Vec<Round>>),
-    /// Sends, and `[before, after]` for those that wait.
+    /// Sends, and `[before, after]` for each send that waits.
     Graph {
         sends: Vec<Send>,
         waits: Vec<[u32; 2]>,
@@ -48,7 +48,7 @@ pub enum Schedule {
 }
 
 impl Round {
-    /// Those that send or receive.
+    /// The hosts that send or receive.
     pub(super) fn members(&self) -> BTreeSet<usize> {
         let ends = self.sends.iter().flat_map(|send| [send.from, send.to]);
         ends.collect()

@@ -19,7 +19,7 @@ enum Far {
     },
 }
 
-/// What tells a node from those that are no twins of it.
+/// The key that twins of a node share and that other nodes do not have.
 type Sides = Vec<Side>;
 
 /// One host of each set of twins, the first of each. The first `roots` of the hosts are unlike the

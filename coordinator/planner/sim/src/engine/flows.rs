@@ -42,7 +42,7 @@ pub struct Flows {
 pub struct Listed {
     pub ends: [NodeId; 2],
     pub bytes: f64,
-    /// After the last of those that it waits for.
+    /// Counted from the end of the last task that it waits for.
     pub start: SimTime,
     pub after: Vec<TaskIndex>,
     /// The nodes from one end to the other, where the table gives them.

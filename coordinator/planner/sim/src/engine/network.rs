@@ -69,7 +69,7 @@ pub struct Network {
     ends: Vec<u32>,
     edges: Vec<Edge>,
     roles: Vec<Role>,
-    /// By node, its place among those that forward.
+    /// By node, its index among the forwarding nodes.
     places: Vec<Option<u32>>,
     /// By node, the link that stands for its forwarding.
     relays: Vec<Option<LinkIndex>>,
@@ -227,7 +227,7 @@ impl Network {
     }
 }
 
-/// By node, which of those that forward it is.
+/// By node, its index among the forwarding nodes.
 fn places(fabric: &Fabric) -> Vec<Option<u32>> {
     let mut next = 0;
     let place = |(_, node): (NodeId, &Node)| {

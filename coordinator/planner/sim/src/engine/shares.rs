@@ -28,13 +28,13 @@ const SLACK_SHIFT: u32 = 48;
 #[repr(align(64))]
 pub(super) struct Link {
     pub(super) capacity: i64,
-    /// The sum of the rates of all that cross it, but for those that are being filled.
+    /// The sum of the rates of all flows that cross it, without the flows that are being filled.
     pub(super) load: i64,
     /// The sum of the weights of all that cross it.
     pub(super) weight: i64,
-    /// The sum of the weights of those that are still rising in the present filling.
+    /// The sum of the weights of the flows that still rise in the present filling.
     pub(super) rising: i64,
-    /// The rate per weight of those that it bounds.
+    /// The rate per weight of the flows that it bounds.
     pub(super) level: i64,
     /// The highest rate that the present filling has given on it.
     pub(super) top: i64,
@@ -48,13 +48,13 @@ pub(super) struct Link {
     crossing: u32,
 }
 
-/// What a link has done for those that it bounds.
+/// What a link has done for the flows that it bounds.
 #[derive(Debug, Clone)]
 struct Meter {
     /// Bits per weight, up to the tick `since`.
     served: f64,
     since: u64,
-    /// The least goal of those that it bounds.
+    /// The least goal of the flows that it bounds.
     goal: f64,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Shares<'p> {
     pub(super) problem: &'p Problem,
     pub(super) links: Vec<Link>,
     meters: Vec<Meter>,
-    /// By link, those that cross it, and some that did.
+    /// By link, the flows that cross it, and some that used to.
     pub(super) members: Vec<Vec<Member>>,
     /// By link, those whose bottleneck it is.
     bound: Vec<Vec<Bound>>,
@@ -227,7 +227,7 @@ impl<'p> Shares<'p> {
         group
     }
 
-    /// Forgets those that crossed the link once, when they are more than those that do.
+    /// Forgets the flows that used to cross the link when they outnumber the flows that still do.
     fn make_room(&mut self, link: u32) {
         let members = &mut self.members[link as usize];
         if members.len() > 16 + 2 * self.links[link as usize].crossing as usize {
@@ -263,7 +263,7 @@ impl<'p> Shares<'p> {
         meter.served + (now - meter.since) as f64 * self.bits_per_tick(link)
     }
 
-    /// Bits per weight for those that a link bounds.
+    /// Bits per weight for the flows that a link bounds.
     fn bits_per_tick(&self, link: u32) -> f64 {
         self.links[link as usize].level as f64 * self.bits_per_unit
     }
@@ -439,7 +439,7 @@ impl<'p> Shares<'p> {
         meter.goal = meter.goal.min(goal);
     }
 
-    /// Enters when the next of those that a link bounds ends.
+    /// Records when the next flow that a link bounds ends.
     fn reschedule(&mut self, link: u32, look_again: bool) {
         if look_again {
             let mut least = f64::INFINITY;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::problem::{Problem, TaskIndex};
 
-/// By task, who waits for it.
+/// By task, the tasks that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     /// Empty where no task waits for another.
@@ -79,7 +79,7 @@ fn never_ready(problem: &Problem) -> Vec<bool> {
     never
 }
 
-/// All tasks that are ready at some time, each after those that it waits for.
+/// All tasks that are ready at some time, each after the tasks that it waits for.
 pub(super) fn order(problem: &Problem, followers: &Followers) -> Vec<TaskIndex> {
     let mut missing = vec![0u32; problem.tasks()];
     for &[_, after] in problem.waits() {

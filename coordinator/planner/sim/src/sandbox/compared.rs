@@ -16,7 +16,7 @@ pub(super) const MAX_FULLEST_LINKS: usize = 8;
 pub struct Compared {
     /// How the same fabric does it, with the ways that were seen: what the model gets wrong.
     pub as_it_was: Outcome,
-    /// How far the rates of that are from those that were measured, as parts of these.
+    /// The relative differences between the simulated and the measured rates.
     /// Nothing where nothing was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_error: Option<f64>,

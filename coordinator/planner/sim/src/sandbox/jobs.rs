@@ -77,7 +77,7 @@ impl Effort<'_> {
 }
 
 impl Variant {
-    /// By rank, who has the place of its host.
+    /// By rank, the host that takes the place of the rank's host.
     fn placement(&self, recorded: &[NodeId]) -> Result<Vec<NodeId>, SandboxError> {
         let hosts = recorded.iter().map(|&host| self.recorded.name(host));
         self.parts_all(&hosts.clone().collect())?;
@@ -99,7 +99,7 @@ impl Variant {
     /// As the job has it, unless the variant says how traffic goes.
     fn settings(&self, of_job: &Settings) -> Settings {
         let spreading = match self.routes {
-            Routes::Recorded | Routes::Anew => of_job.spreading,
+            Routes::Recorded | Routes::Rehashed => of_job.spreading,
             Routes::Chosen(Routing::Even) => Spreading::Even,
             Routes::Chosen(Routing::Hashed(ecmp)) => Spreading::Hashed(ecmp),
         };

@@ -35,7 +35,7 @@ pub enum SandboxError {
     NotInFabric {
         name: String,
     },
-    /// Two of those that take part are put in one place.
+    /// Two participating hosts are put in one place.
     OnePlace(InputError),
     /// On the fabric that the history speaks of.
     AsItWas(ReplayError),

@@ -245,8 +245,8 @@ fn observer_may_stop_comparison() {
         matches!(outcome, Err(SandboxError::AsItWas(_))),
         "{outcome:?}"
     );
-    let nobody = compare(&seen(&variant, &[]), &variant, &mut effort);
-    assert_eq!(nobody, Err(SandboxError::NothingSent));
+    let no_traffic = compare(&seen(&variant, &[]), &variant, &mut effort);
+    assert_eq!(no_traffic, Err(SandboxError::NothingSent));
 }
 
 /// Both that cross the fabric are led over spine0; the third waits for both, the fourth stays at home.

@@ -26,7 +26,7 @@ pub struct Traffic {
     /// How goes, as it was, what has no way of its own.
     as_it_was: Routing,
     /// And how all goes where the ways that it had are no more.
-    anew: Ecmp,
+    rehashed: Ecmp,
 }
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Sent {
     pub(super) ends: [String; 2],
     pub(super) flow: String,
     at: SimTime,
-    /// Since the beginning, or since the end of those that it waits for.
+    /// Since the beginning, or since the end of the flows that it waits for.
     waits: SimTime,
     after: Vec<TaskIndex>,
     pub(super) bytes: f64,
@@ -72,7 +72,7 @@ impl Traffic {
             left_out: bursts.len() - sent.len(),
             sent,
             as_it_was: Routing::Even,
-            anew: Ecmp::Mixed { seed: 0 },
+            rehashed: Ecmp::Mixed { seed: 0 },
         }
     }
 
@@ -96,7 +96,7 @@ impl Traffic {
                 .collect(),
             left_out: 0,
             as_it_was: Routing::Hashed(ecmp),
-            anew: ecmp,
+            rehashed: ecmp,
         })
     }
 
@@ -135,7 +135,7 @@ impl Traffic {
         let seen = self.sent.iter().map(seen).collect::<Result<_, _>>()?;
         let routing = match variant.routes {
             Routes::Recorded => self.as_it_was,
-            Routes::Anew => Routing::Hashed(self.anew),
+            Routes::Rehashed => Routing::Hashed(self.rehashed),
             Routes::Chosen(routing) => routing,
         };
         Ok((seen, routing))

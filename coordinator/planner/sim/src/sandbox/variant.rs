@@ -42,7 +42,7 @@ pub enum Routes {
     /// As it was seen to.
     Recorded,
     /// By the switches' hash as it was: the ways that were seen may be no more.
-    Anew,
+    Rehashed,
     Chosen(Routing),
 }
 
@@ -168,7 +168,7 @@ impl<'t> VariantFile<'t> {
                 (Some(Kind::Hashed), seed) => hashed(seed.unwrap_or(0)),
                 (None, _) if as_it_was => Routes::Recorded,
                 (None, Some(seed)) => hashed(seed),
-                (None, None) => Routes::Anew,
+                (None, None) => Routes::Rehashed,
             },
             recorded,
             fabric,
@@ -189,7 +189,7 @@ impl Variant {
         })
     }
 
-    /// Whether each of those that take part has a place of its own.
+    /// Whether each participating host has a place of its own.
     pub(super) fn parts_all(&self, who: &BTreeSet<&str>) -> Result<(), SandboxError> {
         let stays = |name: &str| self.hosts.get(name).is_none_or(|it| it.to == name);
         let mut moved = self.hosts.iter().filter(|(from, _)| who.contains(&***from));

@@ -46,7 +46,7 @@ pub(super) struct Simulated {
     pub(super) even_us_per_byte: f64,
 }
 
-/// As many draws of a hash tell what collisions cost as a rule; many hosts are many draws.
+/// This many draws of a hash show the typical cost of collisions. Many hosts are many draws.
 const MAX_HASH_DRAWS: usize = 8;
 const HOSTS_BY_DRAWS: usize = 512;
 /// Bytes by which the rate of what goes on at once is found.

@@ -52,7 +52,7 @@ pub struct Why {
 }
 
 impl Why {
-    /// Of those that differ by channels alone, in rising order.
+    /// Covers the variants that differ by channels alone, in rising order.
     pub(super) fn of(
         bytes: f64,
         channels: u32,

@@ -167,11 +167,11 @@ pub struct Interval {
     pub low_ms: f64,
     /// With all effects, under the worst of the hashes.
     pub high_ms: f64,
-    /// What each effect costs by itself; those that cost nothing are left out.
+    /// What each effect costs by itself. Effects that cost nothing are left out.
     pub costs: Vec<Cost>,
     /// Effects of which it is not known, as there was no work left to find out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub untold: Vec<&'static str>,
+    pub unseparated: Vec<&'static str>,
 }
 
 /// What simulations may take, in links looked at.
@@ -251,7 +251,7 @@ impl Setting<'_> {
         let exact_ms = self.exact_ms(&mut purse, &mut || counted(0))?;
         let low_ms = self.time_ms(bare, &mut purse, &mut || counted(1))?;
         let high_ms = self.worst_ms(effects, &mut purse, &mut || counted(2))?;
-        let (mut costs, mut untold) = (Vec::new(), Vec::new());
+        let (mut costs, mut unseparated) = (Vec::new(), Vec::new());
         for (nth, (effect, only)) in each.into_iter().enumerate() {
             match self.worst_ms(&only, &mut purse, &mut || counted(3 + nth)) {
                 Ok(worst_ms) if worst_ms > exact_ms => costs.push(Cost {
@@ -259,7 +259,7 @@ impl Setting<'_> {
                     ms: worst_ms - exact_ms,
                 }),
                 Ok(_) => {}
-                Err(error) if error.is_of_work() && purse.left == 0 => untold.push(effect),
+                Err(error) if error.is_of_work() && purse.left == 0 => unseparated.push(effect),
                 Err(error) => return Err(error),
             }
         }
@@ -267,7 +267,7 @@ impl Setting<'_> {
             low_ms: low_ms.min(exact_ms),
             high_ms: high_ms.max(exact_ms),
             costs,
-            untold,
+            unseparated,
         })
     }
 

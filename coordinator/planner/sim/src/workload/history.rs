@@ -16,7 +16,7 @@ use crate::engine::{
 /// A burst of a flow that was seen: it sent this much in one go.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// Since the beginning of the time span, or since the end of the last of those that it waits for.
+    /// Since the beginning of the time span, or since the end of the last task that it waits for.
     pub at: SimTime,
     /// Places among all bursts.
     pub after: Vec<usize>,

@@ -1,4 +1,4 @@
-//! What links lose, as probes and the counters of ports tell.
+//! Derives the losses of links from probes and the counters of ports.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ use crate::collectives::CollectiveError;
 use crate::engine::network::Part;
 use crate::engine::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
 
-/// Why there is no time to tell.
+/// Why no time can be computed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SimulationError {
     Network(NetworkError),

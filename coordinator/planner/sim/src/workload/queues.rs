@@ -8,7 +8,7 @@ use super::effects::Queue;
 use super::network::Network;
 use crate::engine::SimTime;
 
-/// Of messages that are sent at once. Each waits for those that were here before it.
+/// Queues messages that are sent at once. Each waits for the messages queued before it.
 pub(super) struct Queues<'q> {
     network: &'q Network<'q>,
     /// How many messages a rank sends: what it has under way is that of all of them.

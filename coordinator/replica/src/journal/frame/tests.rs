@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::Members;
 use crate::journal::{Batch, Journal, JournalError, Record, Saved};
-use crate::wire::{Content, Entry, MemberId, Vote};
+use crate::wire::{Entry, EntryContent, MemberId, Vote};
 
 fn begun() -> Saved {
     Saved::joining(MemberId(1), b"whose".to_vec(), Members::default())
@@ -14,12 +14,12 @@ fn entry(index: u64, length: usize) -> Record {
     Record::Entry(Entry {
         term: 1,
         index,
-        // Zeros are what an unwritten sector looks like.
-        content: Content::Proposal(vec![0; length]),
+        // Zeros look like an unwritten sector.
+        content: EntryContent::Proposal(vec![0; length]),
     })
 }
 
-/// To be put where a file ends.
+/// A batch for the end of a file.
 fn batch(index: u64, length: usize, end: usize) -> Vec<u8> {
     let vote = Vote {
         term: 1,
@@ -33,7 +33,7 @@ fn batch(index: u64, length: usize, end: usize) -> Vec<u8> {
     batch.encode(end as u64).unwrap()
 }
 
-/// A file with these batches, and where each ends.
+/// A file with these batches, and the end of each.
 fn file(lengths: &[usize]) -> (Vec<u8>, Vec<usize>) {
     let mut content = begun().whole().encode(0).unwrap();
     let mut ends = vec![content.len()];
@@ -76,12 +76,11 @@ fn flipped_bit_is_damage() {
     }
 }
 
-/// However little of the last batch lies in a sector: the bits of what begins and ends it, wherever
-/// in a sector that is.
+/// Checked for every position of the last batch relative to sectors, and for its first and last bits.
 #[test]
 fn flipped_bit_is_never_unwritten_sector() {
     for before in 0..512 {
-        // Of the last batch as well, every length up to a sector.
+        // For the last batch, every length up to a sector.
         let (content, ends) = file(&[before, 511 - before]);
         let (begin, end) = (ends[1], ends[2]);
         for at in (begin..begin + 20).chain(end - 20..end) {
@@ -96,7 +95,7 @@ fn flipped_bit_is_never_unwritten_sector() {
     }
 }
 
-/// The file may have grown before its content came, and sectors come in any order.
+/// The file may have grown before its content was written, and sectors arrive in any order.
 #[test]
 fn unwritten_last_sectors_are_no_damage() {
     let (content, ends) = file(&[3, 4000]);
@@ -143,8 +142,8 @@ fn is_damaged(content: &[u8]) -> bool {
     matches!(Journal::read(content), Err(JournalError::Damaged { .. }))
 }
 
-/// A disk may write to a wrong place all of a batch, or what of it lies in one sector: the length with its checksum, or
-/// the payload with its own.
+/// A disk may misdirect a whole batch, or the part in one sector: the length with its checksum, or the payload with
+/// its checksum.
 #[test]
 fn batch_onto_equal_batch_is_damage() {
     let (content, ends) = file(&[40; 5]);
@@ -162,7 +161,7 @@ fn batch_onto_equal_batch_is_damage() {
     }
 }
 
-/// Wherever the last batch went: over those before it, or behind the end.
+/// Checked for the last batch over earlier ones and behind the end.
 #[test]
 fn misplaced_batch_is_damage() {
     let (content, ends) = file(&[40, 700, 40]);
@@ -175,7 +174,7 @@ fn misplaced_batch_is_damage() {
     }
 }
 
-/// The length of a longer batch would make the last one look unfinished.
+/// The length of a longer batch would make the last one look incomplete.
 #[test]
 fn length_of_another_batch_is_damage() {
     let (content, ends) = file(&[700, 40]);
@@ -184,7 +183,7 @@ fn length_of_another_batch_is_damage() {
     assert!(is_damaged(&moved));
 }
 
-/// It was put in place whole, so it was never seen like that.
+/// The first batch was written with the file, so it is never incomplete.
 #[test]
 fn missing_first_batch_is_damage() {
     let (content, ends) = file(&[]);
@@ -214,12 +213,12 @@ fn foreign_files_differ_from_other_versions() {
     }
 }
 
-/// A claim to be of another version is accepted of a whole line with a number only: an operator who is advised to start
-/// that version looks for it in vain.
+/// Only a complete header with a number counts as another version: an operator would otherwise look for a version that
+/// does not exist.
 #[test]
 fn damaged_header_is_no_other_version() {
     let (content, _) = file(&[3]);
-    // Versions 9 and 80.
+    // The numbers 9 and 80.
     let numbers = [(12, 0), (13, 4)];
     for at in 0..super::MAGIC.len() {
         for bit in 0..8 {

@@ -196,11 +196,11 @@ fn agents(window: &Window) -> Vec<AgentThen> {
 fn events(decided: &Window) -> Vec<EventThen> {
     let mut events: Vec<&Seen<Event>> = decided.changes.iter().chain(&decided.findings).collect();
     events.sort_by_key(|seen| std::cmp::Reverse(seen.at));
-    let told = events.iter().take(MAX_EVENTS).map(|seen| EventThen {
+    let reports = events.iter().take(MAX_EVENTS).map(|seen| EventThen {
         at: written(seen.at),
         what: seen.what.what.clone(),
         place: seen.what.place.clone(),
         generation: seen.what.generation,
     });
-    told.collect()
+    reports.collect()
 }

@@ -141,21 +141,24 @@ mod tests {
             ("then", "2m", 1, 422, "not a time"),
             ("2h", "0s", 1, 422, "more than an hour"),
         ] {
-            let told = problem(asked(&past(from, to), variants));
-            assert!(told.0 == status && told.1.contains(says), "{told:?}");
+            let refusal = problem(asked(&past(from, to), variants));
+            assert!(
+                refusal.0 == status && refusal.1.contains(says),
+                "{refusal:?}"
+            );
         }
         let long = format!(r#""flows": "{}""#, "x".repeat(MAX_TEXT_BYTES + 1));
-        let told = problem(asked(&long, 1));
+        let refusal = problem(asked(&long, 1));
         assert!(
-            told.0 == 422 && told.1.starts_with("flows: 1048577 bytes"),
-            "{told:?}"
+            refusal.0 == 422 && refusal.1.starts_with("flows: 1048577 bytes"),
+            "{refusal:?}"
         );
         let file = format!(r#"{{ "name": "a", "base64": "{}" }}"#, "x".repeat(8 << 20));
         let long = format!(r#""trace": {{ "format": "chakra", "files": [{file}, {file}] }}"#);
-        let told = problem(asked(&long, 1));
+        let refusal = problem(asked(&long, 1));
         assert!(
-            told.0 == 422 && told.1.starts_with("trace: 12582912 bytes"),
-            "{told:?}"
+            refusal.0 == 422 && refusal.1.starts_with("trace: 12582912 bytes"),
+            "{refusal:?}"
         );
     }
 
@@ -164,8 +167,8 @@ mod tests {
         let variant = r#"{ "name": "v", "variant": "" }"#;
         let json = format!(r#"{{ "flows": "", "variants": [{variant}, {variant}] }}"#);
         let mut plays: Plays = serde_json::from_str(&json).unwrap();
-        let told = problem(plays.play(UNIX_EPOCH));
-        assert_eq!(told, (400, "two variants are named \"v\"".to_owned()));
+        let refusal = problem(plays.play(UNIX_EPOCH));
+        assert_eq!(refusal, (400, "two variants are named \"v\"".to_owned()));
     }
 
     #[test]
@@ -183,12 +186,12 @@ mod tests {
             r#""from": "1h""#.to_owned(),
             format!(r#"{job}, "to": "1h""#),
         ] {
-            let told = problem(asked(&bad, 1));
-            assert_eq!(told, (400, ONE_INPUT_ERROR.to_owned()), "{bad}");
+            let refusal = problem(asked(&bad, 1));
+            assert_eq!(refusal, (400, ONE_INPUT_ERROR.to_owned()), "{bad}");
         }
-        let told = problem(asked(&format!(r#"{flows}, "profile": """#), 1));
-        assert_eq!(told, (400, NO_PROFILE_ERROR.to_owned()));
-        let told = problem(asked(&format!(r#"{}, "fabric": """#, past("1h", "0s")), 1));
-        assert_eq!(told, (400, PAST_FABRIC_ERROR.to_owned()));
+        let refusal = problem(asked(&format!(r#"{flows}, "profile": """#), 1));
+        assert_eq!(refusal, (400, NO_PROFILE_ERROR.to_owned()));
+        let refusal = problem(asked(&format!(r#"{}, "fabric": """#, past("1h", "0s")), 1));
+        assert_eq!(refusal, (400, PAST_FABRIC_ERROR.to_owned()));
     }
 }

@@ -236,10 +236,10 @@ fn compared(
     effort: &mut Effort<'_>,
 ) -> Result<Value, String> {
     let compared = compare(traffic, variant, effort).map_err(|it| it.to_string());
-    told(compared?)
+    compared_json(compared?)
 }
 
-fn told(mut compared: Compared) -> Result<Value, String> {
+fn compared_json(mut compared: Compared) -> Result<Value, String> {
     compared
         .bursts
         .sort_by_key(|it| std::cmp::Reverse(it.bytes));

@@ -12,7 +12,7 @@ pub(super) struct Receiver {
     /// The packet that came last, if nothing was said since.
     unanswered: Option<u64>,
     /// The last limit that was sent to the sender.
-    limit_told: u64,
+    announced_limit: u64,
 }
 
 impl Receiver {
@@ -43,7 +43,7 @@ impl Receiver {
     /// A sender that was asked to stop must hear when there is room again.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
         let length = self.inbox.read(buffer);
-        self.ack_due |= self.inbox.limit() >= self.limit_told + WINDOW_BYTES / 2;
+        self.ack_due |= self.inbox.limit() >= self.announced_limit + WINDOW_BYTES / 2;
         length
     }
 
@@ -51,11 +51,11 @@ impl Receiver {
         if !std::mem::take(&mut self.ack_due) {
             return false;
         }
-        self.limit_told = self.inbox.limit();
+        self.announced_limit = self.inbox.limit();
         let ack = Ack {
             answers: self.unanswered.take(),
             arrived_to: self.inbox.arrived_to(),
-            limit: self.limit_told,
+            limit: self.announced_limit,
             missing: self.arrivals.missing(),
             numbers: self.arrivals.latest(),
         };

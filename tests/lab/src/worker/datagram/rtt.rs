@@ -7,7 +7,7 @@ use std::time::Duration;
 const MAX_RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Shorter waits would mistake a busy processor for a loss.
 const MIN_RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(5);
-/// What the clock of timers can tell apart.
+/// The resolution of the timer clock.
 const CLOCK_GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Smoothed as in RFC 6298.

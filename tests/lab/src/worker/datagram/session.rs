@@ -172,7 +172,7 @@ impl AsyncWrite for Half {
         written
     }
 
-    /// What is written is on its way; that it is there, only the receiver's receipt tells.
+    /// Written data is on its way. Only the receiver's receipt shows that it has arrived.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

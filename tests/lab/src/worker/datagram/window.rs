@@ -46,7 +46,7 @@ pub(super) struct Window {
     starting: bool,
     way: BaseRtt,
     round: Round,
-    /// Packets sent earlier tell nothing new about losses.
+    /// Packets sent earlier carry no new information about losses.
     reduced: Option<Duration>,
 }
 

@@ -71,8 +71,8 @@ impl Cluster {
                     self.lose(id);
                 }
             }
-            Effect::Awaited(to_come) => {
-                self.running(id).awaited = to_come.into_keys().collect();
+            Effect::PendingMembers(to_come) => {
+                self.running(id).pending_members = to_come.into_keys().collect();
             }
             Effect::Unreadable { index } => panic!("{id} cannot read entry {index}"),
         }

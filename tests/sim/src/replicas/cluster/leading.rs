@@ -128,19 +128,19 @@ impl Cluster {
 
     pub(super) fn tell(&mut self, plea: &Plea, word: Word) {
         let (person, attempt) = (plea.person, plea.attempt);
-        let told = Event::Told {
+        let event = Event::Replied {
             person,
             attempt,
             word,
         };
-        self.after(NETWORK_DELAYS, told);
+        self.after(NETWORK_DELAYS, event);
     }
 }
 
 /// Whether switches have been instructed, and it is not known yet what comes of it.
 fn is_under_way(state: &State) -> bool {
     let rollout = state.rollouts().next();
-    rollout.is_some_and(|rollout| rollout.phase.journey().is_some())
+    rollout.is_some_and(|rollout| rollout.phase.migration().is_some())
 }
 
 /// Has the others asked whether another leads.

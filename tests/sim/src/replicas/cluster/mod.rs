@@ -126,7 +126,7 @@ enum Event {
         node: u64,
         plea: Box<Plea>,
     },
-    Told {
+    Replied {
         person: usize,
         attempt: u64,
         word: Word,
@@ -397,11 +397,11 @@ impl Cluster {
             Event::TimedOut { asker } => self.timed_out(asker),
             Event::Muse { person } => self.muse(person),
             Event::Plea { node, plea } => self.plead(node, *plea),
-            Event::Told {
+            Event::Replied {
                 person,
                 attempt,
                 word,
-            } => self.told(person, attempt, &word),
+            } => self.handle_answer(person, attempt, &word),
             Event::Waited { person, attempt } => self.waited(person, attempt),
             Event::Seat { to, node, session } => self.take_seat(to, node, session),
             Event::Unseat { to, node, session } => self.leave_seat(to, node, session),
@@ -431,13 +431,13 @@ impl Cluster {
             return self.end(node, &error);
         }
         self.carry_out(node);
-        self.tell_room(node);
-        self.tell_min_version(node);
+        self.report_room(node);
+        self.send_min_version(node);
         self.hear_members(node);
     }
 
     /// As the loop of the product does.
-    fn tell_room(&mut self, id: u64) {
+    fn report_room(&mut self, id: u64) {
         let now = self.now();
         let Some(running) = self.alive(id) else {
             return;
@@ -453,7 +453,7 @@ impl Cluster {
         }
     }
 
-    fn tell_min_version(&mut self, id: u64) {
+    fn send_min_version(&mut self, id: u64) {
         let (now, reads) = (self.now(), self.nodes[&id].reads);
         let Some(running) = self.alive(id) else {
             return;

@@ -83,7 +83,7 @@ impl Cluster {
         self.carry_out(node);
     }
 
-    pub(super) fn told(&mut self, person: usize, attempt: u64, word: &Word) {
+    pub(super) fn handle_answer(&mut self, person: usize, attempt: u64, word: &Word) {
         let is_elsewhere = matches!(word, Word::Response(it) if **it == NOT_LEADING);
         let one = &mut self.people[person];
         if is_elsewhere {

@@ -37,7 +37,7 @@ impl Cluster {
         let running = self.nodes.get(&from).and_then(|node| node.running.as_ref());
         running.is_some_and(|it| {
             let (known, to) = (&it.replica().members().of, MemberId(to));
-            known.is_empty() || known.contains_key(&to) || it.awaited.contains(&to)
+            known.is_empty() || known.contains_key(&to) || it.pending_members.contains(&to)
         })
     }
 

@@ -30,7 +30,7 @@ impl Cluster {
         self.goes_back.is_some()
     }
 
-    /// One of those that may does now, sooner or later.
+    /// One of the members that may go back to the earlier release does so after a random delay.
     pub fn go_back_now_and_then(&mut self) {
         if self.goes_back.as_mut().is_some_and(|it| it.happens(0.4)) {
             let mut nodes = self.nodes.iter();

@@ -21,7 +21,7 @@ impl Cluster {
         for by in peers {
             let list = self.list_of(by, id);
             if let (Some(list), Some(running)) = (list, self.alive(id)) {
-                running.replica_mut().handle_vouched(by, list);
+                running.replica_mut().handle_reported_members(by, list);
             }
         }
         self.carry_out(id);

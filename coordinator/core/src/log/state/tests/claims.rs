@@ -1,11 +1,11 @@
-//! Numbers that agents claim to have followed, and optical switches that plans claim.
+//! Numbers that agents claim to hold, and optical switches that plans claim.
 
 use reweave_common::circuit::CircuitSet;
 use reweave_common::migration_plan::{MigrationPlan, Wave};
 
 use super::*;
 
-/// Many lies, each a little beyond the one before, may have led close to the end.
+/// Many false claims, each slightly above the last one, may have raised the numbers close to the limit.
 #[test]
 fn claimed_numbers_are_exact_in_json() {
     const MAX_EXACT: u64 = (1 << 53) - 1;
@@ -27,7 +27,7 @@ fn claimed_numbers_are_exact_in_json() {
     }
 }
 
-/// A plan for these optical switches that has claimed the first alone; nothing passes what is to move.
+/// A plan for these optical switches that claims only the first one, with its ports proven idle.
 fn proven(opticals: &[OpticalId]) -> Vec<Change> {
     let generation = Generation(1);
     let circuits = |&optical: &OpticalId| (optical, CircuitSet::default());
@@ -48,7 +48,7 @@ fn proven(opticals: &[OpticalId]) -> Vec<Change> {
         approve(1),
         Change::Departed(Departure {
             generation,
-            course: MigrationPlan { waves: vec![wave] },
+            migration_plan: MigrationPlan { waves: vec![wave] },
             circuits: Circuits::new(),
             before: vec![],
         }),

@@ -124,7 +124,7 @@ impl Full {
         new: &Tables,
         pace: RoundWidth,
     ) {
-        let told = self.fabric.nodes().map(|(node, _)| node).collect();
+        let instructed = self.fabric.nodes().map(|(node, _)| node).collect();
         let network = Network::untouched(&self.fabric);
         let from = MigrationStart {
             fabric: &self.fabric,
@@ -133,13 +133,14 @@ impl Full {
             unsure: network.unsure,
             circuits: network.circuits,
             floor: 0.0,
-            told: &told,
+            instructed: &instructed,
             pace,
         };
-        let course = course(from, new, network.circuits).expect("there is an order");
+        let migration_plan =
+            plan_migration(from, new, network.circuits).expect("there is an order");
         let mut heads = before.to_vec();
-        for (_, leg) in course.legs() {
-            let MigrationStep::Round(round) = leg else {
+        for (_, step) in migration_plan.steps() {
+            let MigrationStep::Round(round) = step else {
                 panic!("there are no circuits")
             };
             let heads_of = |node: &NodeId| (node.index(), after[node.index()]);

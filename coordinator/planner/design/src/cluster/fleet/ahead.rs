@@ -21,7 +21,7 @@ impl Fleet {
         let servers = |next: &Option<Next>| next.as_ref().map(|next| next.servers.clone());
         let known = self.waiting[nth].next.take();
         let same = servers(&known) == servers(&next);
-        let told = !std::mem::replace(&mut self.waiting[nth].why, why).is_empty();
+        let is_first = !std::mem::replace(&mut self.waiting[nth].why, why).is_empty();
         self.waiting[nth].next = match known {
             Some(known) if same => next.map(|next| Next {
                 prepared: known.prepared,
@@ -29,7 +29,7 @@ impl Fleet {
             }),
             _ => next,
         };
-        if !(same && told) {
+        if !(same && is_first) {
             self.say_why_it_waits(nth);
         }
         if !same {

@@ -54,7 +54,7 @@ impl Fleet {
         let mut free = self.free();
         let room = seating::free_by_block(ground, &free);
         let block = |it: &Running| ground.block_of(it.shard.servers[0]);
-        // Those that lie over several blocks stay: a job that moves goes to one.
+        // Jobs that span several blocks stay, because a job can only move to a single block.
         let (numbers, jobs): (Vec<_>, Vec<_>) = (0..)
             .zip(&self.running)
             .filter(|(_, it)| !self.is_scattered(it))

@@ -192,26 +192,27 @@ impl Fleet {
             },
             others: &self.others(&running.job.name),
         };
-        let anew = self.forming.shard(&*running.job.training, servers, lying);
-        let anew = anew.ok();
+        let rewired = self.forming.shard(&*running.job.training, servers, lying);
+        let rewired = rewired.ok();
         if is_starting {
-            return anew.map(|it| (it, ResizeMethod::Rewired));
+            return rewired.map(|it| (it, ResizeMethod::Rewired));
         }
         let spliced = self.spliced(nth, servers);
-        match (spliced, anew) {
-            (Some(spliced), Some(anew)) => {
+        match (spliced, rewired) {
+            (Some(spliced), Some(rewired)) => {
                 let left = running.left_at(self.now_ms);
-                let [more, fewer] = [&anew, &spliced].map(|new| self.cost_ms(&running.shard, new));
-                let gain = Gain::of(&spliced.estimate, &anew.estimate, left, more - fewer);
+                let [more, fewer] =
+                    [&rewired, &spliced].map(|new| self.cost_ms(&running.shard, new));
+                let gain = Gain::of(&spliced.estimate, &rewired.estimate, left, more - fewer);
                 Some(if gain.pays() {
-                    (anew, ResizeMethod::Rewired)
+                    (rewired, ResizeMethod::Rewired)
                 } else {
                     (spliced, ResizeMethod::Spliced)
                 })
             }
-            (spliced, anew) => {
+            (spliced, rewired) => {
                 let spliced = spliced.map(|it| (it, ResizeMethod::Spliced));
-                spliced.or(anew.map(|it| (it, ResizeMethod::Rewired)))
+                spliced.or(rewired.map(|it| (it, ResizeMethod::Rewired)))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! All ways to lay the circuits of few hosts, but for those that cannot be faster.
+//! Enumerates the ways to lay the circuits of few hosts, without the ways that cannot be faster.
 
 use super::{Circuits, Counts, GBPS_TO_BYTES_PER_MS, Region};
 

@@ -320,7 +320,7 @@ const MAX_PORT_FACTOR: usize = 4;
 
 impl Advice {
     fn words(&self) -> String {
-        let [still, anew, cost, gain] = [
+        let [still, moved, cost, gain] = [
             self.static_ms,
             self.regional_ms,
             self.reconfigure_ms,
@@ -329,7 +329,7 @@ impl Advice {
         .map(span);
         if self.pays {
             return format!(
-                "new circuits for every iteration take {anew} of traffic and {cost} of set-up; \
+                "new circuits for every iteration take {moved} of traffic and {cost} of set-up; \
                  fixed circuits take {still}: {gain} gained"
             );
         }
@@ -339,7 +339,7 @@ impl Advice {
         });
         let below = self.what_would_pay();
         format!(
-            "new circuits do not pay off: {anew} of traffic and {cost} of set-up, while fixed \
+            "new circuits do not pay off: {moved} of traffic and {cost} of set-up, while fixed \
              circuits take {still}; {below}{instead}"
         )
     }

@@ -72,9 +72,9 @@ fn three_chained_blocks_match_switch() {
     assert!(shard.estimate.ms / shard.ideal_ms < 1.01);
 }
 
-fn told(steps: &[Step]) -> Vec<(String, What)> {
-    let told = steps.iter().map(|step| (step.job.clone(), step.what));
-    told.collect()
+fn summary(steps: &[Step]) -> Vec<(String, What)> {
+    let reports = steps.iter().map(|step| (step.job.clone(), step.what));
+    reports.collect()
 }
 
 fn named(steps: &[(&str, What)]) -> Vec<(String, What)> {
@@ -89,13 +89,13 @@ fn job_spans_blocks_until_one_fits() {
     fleet.handle(0.0, job("left", 3, 1_000_000));
     fleet.handle(0.0, job("right", 5, 1_000_000));
     let steps = fleet.handle(1.0, job("wide", 4, 1_000_000));
-    assert_eq!(told(&steps), named(&[("wide", What::Starts)]));
+    assert_eq!(summary(&steps), named(&[("wide", What::Starts)]));
     assert!(steps[0].why.contains("blocks b0 and b1"), "{}", steps[0]);
     let wide = &fleet.running[2].shard;
     assert!(crossing(wide) > 0 && wide.estimate.ms > wide.ideal_ms * 1.01);
     let steps = fleet.handle(2.0, end("right"));
     assert_eq!(
-        told(&steps),
+        summary(&steps),
         named(&[("right", What::Ends), ("wide", What::Moves)])
     );
     let wide = &fleet.running[1].shard;
@@ -138,7 +138,7 @@ fn job_waits_for_faster_single_block() {
     fleet.handle(0.0, job("long", 4, 1_000_000));
     let steps = fleet.handle(1.0, job("wide", 4, 1_000_000));
     assert_eq!(
-        told(&steps),
+        summary(&steps),
         named(&[("wide", What::Waits)]),
         "{}",
         steps[0]
@@ -150,19 +150,19 @@ fn job_waits_for_faster_single_block() {
 fn oversized_job_needs_joined_blocks() {
     let mut apart = Fleet::new(forming(ground(&[4, 4])));
     let steps = apart.handle(0.0, job("wide", 6, 1_000));
-    assert_eq!(told(&steps), named(&[("wide", What::Refused)]));
+    assert_eq!(summary(&steps), named(&[("wide", What::Refused)]));
     assert!(steps[0].why.contains("request 4"), "{}", steps[0]);
     let mut fleet = Fleet::new(forming(joined(&[4, 4], 4)));
     fleet.handle(0.0, job("first", 4, 1_000));
     let steps = fleet.handle(1.0, job("wide", 6, 1_000));
-    assert_eq!(told(&steps), named(&[("wide", What::Waits)]));
+    assert_eq!(summary(&steps), named(&[("wide", What::Waits)]));
     assert_eq!(
         fleet.waiting[0].next.as_ref().map(|it| it.servers.len()),
         Some(6)
     );
     let steps = fleet.handle(2.0, end("first"));
     assert_eq!(
-        told(&steps),
+        summary(&steps),
         named(&[("first", What::Ends), ("wide", What::Starts)])
     );
     let steps = fleet.handle(3.0, job("huge", 9, 1_000));

@@ -131,15 +131,15 @@ const EXPECTED_LOG: &str = "
 #[test]
 fn fleet_replays_expected_log() {
     let mut fleet = fleet();
-    let (mut log, mut told) = (String::new(), String::new());
+    let (mut log, mut report) = (String::new(), String::new());
     for (at_s, event) in life() {
         for step in fleet.handle(at_s * 1e3, event) {
             log += &format!("{}\n", line(&step));
-            told += &format!("{:>4} s {step}\n", step.at_ms / 1e3);
+            report += &format!("{:>4} s {step}\n", step.at_ms / 1e3);
         }
-        assert!(is_sound(&fleet), "{told}");
+        assert!(is_sound(&fleet), "{report}");
     }
-    assert_eq!(format!("\n{log}"), EXPECTED_LOG, "{told}");
+    assert_eq!(format!("\n{log}"), EXPECTED_LOG, "{report}");
 }
 
 /// Who comes first is not kept waiting by those behind it: what it waits for is kept for it, and a
@@ -234,9 +234,9 @@ fn spliced_host_leaves_gate_ports_free() {
 fn waiting_job_is_reported_once() {
     let mut fleet = fleet();
     fleet.handle(0.0, job("runs", [8, 8], 1_000));
-    let told = fleet.handle(1.0, job("waits", [7, 7], 1_000));
+    let report = fleet.handle(1.0, job("waits", [7, 7], 1_000));
     assert_eq!(
-        told.iter().map(|step| step.what).collect::<Vec<_>>(),
+        report.iter().map(|step| step.what).collect::<Vec<_>>(),
         [What::Waits, What::Prepared]
     );
     assert!(fleet.handle_all(2.0, Vec::new()).is_empty());

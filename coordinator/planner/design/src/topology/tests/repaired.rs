@@ -58,7 +58,7 @@ fn some_host_must_remain() {
     };
     assert!(without(1..HOSTS as u32).is_ok());
     let hosts = HOSTS;
-    let refused = Err(TopologyError::NobodyLeft { hosts });
+    let refused = Err(TopologyError::NoHostLeft { hosts });
     assert_eq!(without(0..HOSTS as u32).map(|_| ()), refused);
 }
 

@@ -55,8 +55,8 @@ fn neighbours_of_failed_host_are_joined() {
             .iter()
             .any(|&new| rewiring.named(new) == ends)
     }));
-    let anew = choice(&rewiring, RewiringMethod::Redesigned);
-    assert!(anew.moved.set >= 2 && anew.proposal.design.wiring.hosts() == HOSTS - 1);
+    let redesigned = choice(&rewiring, RewiringMethod::Redesigned);
+    assert!(redesigned.moved.set >= 2 && redesigned.proposal.design.wiring.hosts() == HOSTS - 1);
 }
 
 /// Each of the choices is no slower than what it takes the place of, however the uncertainty falls.

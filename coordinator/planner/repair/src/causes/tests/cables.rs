@@ -29,10 +29,10 @@ fn equally_lossy_cable_is_one_finding() {
         let said = (only.class, only.subject.to_string());
         assert_eq!(said, named(Class::LossyLink, "leaf1-spine0"));
         assert!(matches!(only.subject, Subject::Link { .. }));
-        let mut told = only.evidence.clone();
-        told.sort();
-        assert!(told[0].starts_with("leaf1 to spine0: "), "{told:?}");
-        assert!(told[1].starts_with("spine0 to leaf1: "), "{told:?}");
+        let mut report = only.evidence.clone();
+        report.sort();
+        assert!(report[0].starts_with("leaf1 to spine0: "), "{report:?}");
+        assert!(report[1].starts_with("spine0 to leaf1: "), "{report:?}");
     }
 }
 
@@ -51,11 +51,11 @@ fn mtu_of_cable_needs_few_probes() {
     }
     let fabric = Fabric::parse("fabric.toml", FOUR_LEAVES).unwrap();
     let found = diagnose(&evidence, &fabric).unwrap();
-    let told: Vec<_> = found.iter().map(ToString::to_string).collect();
+    let reports: Vec<_> = found.iter().map(ToString::to_string).collect();
     let [only] = &found[..] else {
-        panic!("one finding: {told:#?}")
+        panic!("one finding: {reports:#?}")
     };
-    assert_eq!(only.class, Class::MtuMismatch, "{told:#?}");
+    assert_eq!(only.class, Class::MtuMismatch, "{reports:#?}");
     assert_eq!(only.subject.to_string(), "leaf1-spine0");
 }
 
@@ -65,10 +65,10 @@ fn mtu_of_cable_needs_few_probes() {
 fn cable_of_single_host_is_named() {
     let fabric = FOUR_LEAVES.replace("hosts_per_leaf = 2", "hosts_per_leaf = 1");
     let fabric = Fabric::parse("fabric.toml", &fabric).unwrap();
-    let told = |evidence: Evidence| {
+    let diagnosis = |evidence: Evidence| {
         let found = diagnose(&evidence, &fabric).unwrap();
-        let told = found.iter().map(|it| (it.class, it.subject.to_string()));
-        told.collect::<Vec<_>>()
+        let diagnosis = found.iter().map(|it| (it.class, it.subject.to_string()));
+        diagnosis.collect::<Vec<_>>()
     };
     for part in [0.01, 0.3, 1.0] {
         let cable = ["leaf0>spine0", "spine0>leaf0"];
@@ -78,24 +78,24 @@ fn cable_of_single_host_is_named() {
             ..Evidence::default()
         };
         let lossy = named(Class::LossyLink, "leaf0-spine0");
-        assert_eq!(told(evidence.clone()), [lossy], "{part}");
+        assert_eq!(diagnosis(evidence.clone()), [lossy], "{part}");
         for probed in &mut evidence.probes {
             [probed.large_sent, probed.large_lost] = [100, probed.lost / 10];
             probed.lost = 0;
         }
         let narrow = named(Class::MtuMismatch, "leaf0-spine0");
         let expected = Vec::from_iter((part == 1.0).then_some(narrow));
-        assert_eq!(told(evidence), expected, "{part}");
+        assert_eq!(diagnosis(evidence), expected, "{part}");
     }
 }
 
 #[test]
 fn differing_directions_are_two_findings() {
     let found = lossy(0.3, 0.02);
-    let mut told: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
-    told.sort();
+    let mut reports: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
+    reports.sort();
     let both = ["leaf1-spine0 from leaf1", "leaf1-spine0 from spine0"];
-    assert_eq!(told, both);
+    assert_eq!(reports, both);
 }
 
 #[test]
@@ -181,10 +181,10 @@ fn counters_pick_parallel_cable() {
         (|it| it.oversized = 5, Class::MtuMismatch, whole),
     ];
     for (change, class, [second, either]) in cases {
-        let (told, subject, sure) = only(&ends_of_two(true, change));
-        assert_eq!((told, &subject[..]), (class, second));
-        let (told, subject, unsure) = only(&ends_of_two(false, change));
-        assert_eq!((told, &subject[..]), (class, either));
+        let (report, subject, sure) = only(&ends_of_two(true, change));
+        assert_eq!((report, &subject[..]), (class, second));
+        let (report, subject, unsure) = only(&ends_of_two(false, change));
+        assert_eq!((report, &subject[..]), (class, either));
         assert!(sure >= 0.9 && unsure < 0.5, "{sure} {unsure}");
     }
 }
@@ -206,10 +206,10 @@ fn change_picks_parallel_cable() {
             }],
             ..Evidence::default()
         };
-        let (told, subject, _) = only(&of(Some("leaf0-spine0.1")));
-        assert_eq!((told, &subject[..]), (class, SECOND_CABLE));
-        let (told, subject, _) = only(&of(None));
-        assert_eq!((told, &subject[..]), (class, EITHER_CABLE));
+        let (report, subject, _) = only(&of(Some("leaf0-spine0.1")));
+        assert_eq!((report, &subject[..]), (class, SECOND_CABLE));
+        let (report, subject, _) = only(&of(None));
+        assert_eq!((report, &subject[..]), (class, EITHER_CABLE));
     }
 }
 

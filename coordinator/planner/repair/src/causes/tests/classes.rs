@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a cluster that this happens to tells, and of what the finding speaks.
+/// The evidence of a cluster that has this fault, and the subject of the finding.
 fn happens(class: Class) -> (Evidence, &'static str) {
     match class {
         Class::BadOptic => (
@@ -135,7 +135,7 @@ fn with_flows(flows: &[(usize, usize, usize, f64)]) -> Evidence {
     }
 }
 
-/// The same probes cross the link down from the spine; only the sender's counter tells them apart.
+/// The same probes cross the link down from the spine; only the sender's counter distinguishes them.
 fn lossy_link() -> Evidence {
     Evidence {
         probes: probes(|hop| if hop == "leaf0>spine2" { 0.02 } else { 0.0 }, 400),
@@ -143,7 +143,7 @@ fn lossy_link() -> Evidence {
     }
 }
 
-/// Between leaves all pass both of them: only what stays within a leaf tells which one it is.
+/// All probes between leaves pass both of them. Only probes within a leaf show which one it is.
 fn faulty_switch() -> Evidence {
     let mut evidence = clean();
     evidence.probes = probes(|hop| if hop.contains("leaf1") { 0.02 } else { 0.0 }, 400);
@@ -200,7 +200,7 @@ fn straggler() -> Evidence {
     evidence
 }
 
-/// Both ends tell of it.
+/// Both ends report it.
 fn lopsided() -> Evidence {
     let trace = |[from, to]: [&str; 2], [hops_there, hops_back]: [u32; 2]| Trace {
         from: from.to_owned(),
@@ -283,7 +283,7 @@ fn lone() -> Fabric {
 
 #[test]
 fn collective_straggler_is_named() {
-    let told = |communicate_ms: [f64; 8]| {
+    let describe = |communicate_ms: [f64; 8]| {
         let mut evidence = clean();
         let job = &mut evidence.jobs[0];
         job.compute_ms = communicate_ms.map(|ms| 100.0 - ms).to_vec();
@@ -292,7 +292,7 @@ fn collective_straggler_is_named() {
     };
     let mut late = [60.0; 8];
     late[2] = 30.0;
-    let found = told(late);
+    let found = describe(late);
     let [only] = &found[..] else {
         panic!("{found:#?}")
     };
@@ -302,10 +302,10 @@ fn collective_straggler_is_named() {
     );
     // Two that are early are none that is late; nor is one that is hardly waited for.
     late[5] = 32.0;
-    assert_eq!(told(late), []);
+    assert_eq!(describe(late), []);
     let mut little = [12.0; 8];
     little[2] = 6.0;
-    assert_eq!(told(little), []);
+    assert_eq!(describe(little), []);
 }
 
 /// The first lies along the racks, the second goes to and fro.
@@ -329,29 +329,29 @@ fn all_pipelines_of_job_are_checked() {
 /// What a port sends counts, whether flows are listed or not; what the job sends itself, and both say, does not.
 #[test]
 fn busy_link_has_no_room() {
-    let told = |counted: f64, flows: &[(&str, f64)]| told_of_next(90.0, counted, flows);
+    let describe = |counted: f64, flows: &[(&str, f64)]| of_next_job(90.0, counted, flows);
     let said = |now| {
         format!("it carries {now}.0 Gb/s of 100.0 Gb/s, and job next will bring 90.0 Gb/s more")
     };
-    assert_eq!(told(50.0, &[]), [said(50)]);
-    assert_eq!(told(50.0, &[("train", 40.0)]), [said(50)]);
-    assert_eq!(told(30.0, &[("train", 40.0)]), [said(40)]);
-    assert_eq!(told(60.0, &[("next", 40.0)]), [said(20)]);
-    assert_eq!(told(50.0, &[("next", 48.0)]), [""; 0]);
-    assert_eq!(told(3.0, &[]), [""; 0]);
+    assert_eq!(describe(50.0, &[]), [said(50)]);
+    assert_eq!(describe(50.0, &[("train", 40.0)]), [said(50)]);
+    assert_eq!(describe(30.0, &[("train", 40.0)]), [said(40)]);
+    assert_eq!(describe(60.0, &[("next", 40.0)]), [said(20)]);
+    assert_eq!(describe(50.0, &[("next", 48.0)]), [""; 0]);
+    assert_eq!(describe(3.0, &[]), [""; 0]);
 }
 
 #[test]
 fn full_link_has_room_for_little() {
-    let told = |brings: f64| told_of_next(brings, 98.0, &[]);
+    let describe = |brings: f64| of_next_job(brings, 98.0, &[]);
     let said = "it carries 98.0 Gb/s of 100.0 Gb/s, and job next will bring 30.0 Gb/s more";
-    assert_eq!(told(30.0), [said]);
-    assert_eq!(told(1.0), [""; 0]);
+    assert_eq!(describe(30.0), [said]);
+    assert_eq!(describe(1.0), [""; 0]);
 }
 
 /// What is said of a link of which this is counted, and over which these jobs are seen to send, when the next one
 /// will bring so much.
-fn told_of_next(brings: f64, counted: f64, flows: &[(&str, f64)]) -> Vec<String> {
+fn of_next_job(brings: f64, counted: f64, flows: &[(&str, f64)]) -> Vec<String> {
     let mut evidence = next_job();
     evidence.jobs[1].will_send[0].gbps = brings;
     evidence.flows.clear();

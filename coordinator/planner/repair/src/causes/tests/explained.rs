@@ -27,32 +27,39 @@ fn slow_job_is_explained_to_cause() {
     };
     evidence.jobs[0].collectives =
         vec![collective("fast", 3.0, slow), collective("slow", 9.0, slow)];
-    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    let explained = explain(&evidence, &fabric(), "train").unwrap().unwrap();
     assert_eq!(
-        (told.collective.as_deref(), told.ranks, told.others_ms),
+        (
+            explained.collective.as_deref(),
+            explained.ranks,
+            explained.others_ms
+        ),
         (Some("slow"), Some([3, 4]), Some(2.0))
     );
-    assert_eq!(told.link.unwrap().to_string(), "leaf0-spine2 from leaf0");
-    assert_eq!(told.cause.unwrap().class, Class::BadOptic);
+    assert_eq!(
+        explained.link.unwrap().to_string(),
+        "leaf0-spine2 from leaf0"
+    );
+    assert_eq!(explained.cause.unwrap().class, Class::BadOptic);
     evidence.jobs[0].collectives = vec![collective("slow", 9.0, "")];
     evidence
         .flows
         .iter_mut()
         .for_each(|it| it.job = Some("train".to_owned()));
-    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
-    assert_eq!(told.path, names("h3>leaf0>spine0>leaf1>h4"));
-    assert_eq!(told.doubts, ["no measurement explains it"]);
+    let explained = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(explained.path, names("h3>leaf0>spine0>leaf1>h4"));
+    assert_eq!(explained.doubts, ["no measurement explains it"]);
     evidence.flows.clear();
-    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    let explained = explain(&evidence, &fabric(), "train").unwrap().unwrap();
     assert_eq!(
-        told.doubts,
+        explained.doubts,
         ["its own path is unknown: 1 of the 4 known paths there use the named element"]
     );
-    assert_eq!(told.cause.unwrap().class, Class::BadOptic);
+    assert_eq!(explained.cause.unwrap().class, Class::BadOptic);
     evidence.probes.clear();
-    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    let explained = explain(&evidence, &fabric(), "train").unwrap().unwrap();
     assert_eq!(
-        told.doubts,
+        explained.doubts,
         [
             "not every hop from h3 to h4 is known",
             "no measurement explains it"
@@ -69,8 +76,8 @@ fn path_cause_outranks_surer_end_cause() {
     evidence.hosts[4].clock_skew_ms = Some(900.0);
     evidence.hosts[3].pcie_lanes = Some(4);
     evidence.jobs[0].collectives = vec![one_pair("h3>leaf0>spine2>leaf1>h4")];
-    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
-    assert_eq!(told.cause.unwrap().class, Class::BadOptic);
+    let explained = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(explained.cause.unwrap().class, Class::BadOptic);
     evidence.jobs[0].collectives = vec![one_pair("h0>leaf0>spine2>leaf1>h7")];
     let refused = explain(&evidence, &fabric(), "train").unwrap_err();
     assert_eq!(
@@ -109,8 +116,8 @@ fn equally_slow_pairs_blame_no_path() {
         ms: 9.0,
         pairs: (0..8).map(pair).collect(),
     }];
-    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
-    let last = told.doubts.last().unwrap();
+    let explained = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    let last = explained.doubts.last().unwrap();
     assert_eq!(last, "all pairs take equally long: no single path slows it");
 }
 
@@ -133,10 +140,10 @@ fn collective_with_pairs_is_explained() {
     evidence.jobs[0].collectives = vec![silent];
     assert_eq!(explain(&evidence, &fabric(), "train").unwrap(), None);
     evidence.jobs.push(again);
-    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
-    assert_eq!(told.collective.as_deref(), Some("slow"));
+    let explained = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    assert_eq!(explained.collective.as_deref(), Some("slow"));
     let first = "silent took longer, 50.000 ms, and does not say between whom";
-    assert_eq!(told.doubts[0], first);
+    assert_eq!(explained.doubts[0], first);
 }
 
 /// Times of two that do not know how late it is.
@@ -145,9 +152,9 @@ fn clocks_apart_make_times_doubtful() {
     let mut evidence = clean();
     evidence.hosts[4].clock_skew_ms = Some(900.0);
     evidence.jobs[0].collectives = vec![one_pair("h3>leaf0>spine2>leaf1>h4")];
-    let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
+    let explained = explain(&evidence, &fabric(), "train").unwrap().unwrap();
     assert_eq!(
-        told.doubts[0],
+        explained.doubts[0],
         "the clock of h4 is apart: where times were taken by several clocks, another pair may be the slowest"
     );
 }
@@ -175,7 +182,7 @@ fn cable_of_slow_pair_is_blamed() {
         frame_error_share: Some(1e-4),
         ..port("spine0", "leaf0")
     });
-    let told = |evidence: &mut Evidence, cable: &str| {
+    let describe = |evidence: &mut Evidence, cable: &str| {
         let links = ["h1-leaf0", cable, "leaf1-spine0.1", "h2-leaf1"];
         let pair = PairTime {
             from: 0,
@@ -196,11 +203,11 @@ fn cable_of_slow_pair_is_blamed() {
         }];
         explain(evidence, &fabric, "train").unwrap().unwrap()
     };
-    let second = told(&mut evidence, "leaf0-spine0.1");
+    let second = describe(&mut evidence, "leaf0-spine0.1");
     assert_eq!(second.cause.unwrap().class, Class::BadOptic);
     assert_eq!(second.doubts, [""; 0]);
-    assert_eq!(told(&mut evidence, "leaf0-spine0").cause, None);
-    let unsure = told(&mut evidence, "*");
+    assert_eq!(describe(&mut evidence, "leaf0-spine0").cause, None);
+    let unsure = describe(&mut evidence, "*");
     assert!(unsure.cause.is_some());
     let doubt = "which of the parallel links from leaf0 to spine0 it uses is unknown";
     assert_eq!(unsure.doubts, [doubt]);

@@ -170,14 +170,14 @@ fn pairs_compare_by_rail_and_distance() {
         }
     }
     let beside = beside_peers(&pairs, &fabric).unwrap();
-    let told = |from: &str, to: &str, rail| {
+    let describe = |from: &str, to: &str, rail| {
         let is_it = |it: &PairFacts| (&it.from[..], &it.to[..], it.rail) == (from, to, rail);
         let beside = beside[pairs.iter().position(is_it).unwrap()];
         (beside.in_rack, beside.usual_gbps, beside.peers)
     };
-    assert_eq!(told("h1", "h4", 0), (true, 100.0, 30));
-    assert_eq!(told("h1", "h4", 1), (false, 25.0, 18));
-    assert_eq!(told("h1", "h2", 1), (true, 50.0, 12));
+    assert_eq!(describe("h1", "h4", 0), (true, 100.0, 30));
+    assert_eq!(describe("h1", "h4", 1), (false, 25.0, 18));
+    assert_eq!(describe("h1", "h2", 1), (true, 50.0, 12));
     let slow = pairs.iter().zip(&beside).filter(|(_, it)| it.is_slow);
     let slow: Vec<_> = slow
         .map(|(it, _)| (&it.from[..], &it.to[..], it.rail))
@@ -188,15 +188,15 @@ fn pairs_compare_by_rail_and_distance() {
 /// This many are a group: an operator who meant it so should not read of each of them.
 #[test]
 fn many_odd_settings_merge_into_one() {
-    let told = |odd: usize| {
+    let describe = |odd: usize| {
         let mut evidence = clean();
         for host in &mut evidence.hosts[..odd] {
             host.settings.insert("ECN".to_owned(), "off".to_owned());
         }
         found(&evidence)
     };
-    let [only] = &told(3)[..] else {
-        panic!("{:#?}", told(3))
+    let [only] = &describe(3)[..] else {
+        panic!("{:#?}", describe(3))
     };
     assert_eq!(only.class, Class::ConfigurationMismatch);
     assert_eq!(only.subject.to_string(), "h0, h1, h2");
@@ -204,8 +204,8 @@ fn many_odd_settings_merge_into_one() {
         only.evidence,
         ["ECN is off on 3 hosts (h0, h1, h2), and on on 5 others"]
     );
-    let [only] = &told(1)[..] else {
-        panic!("{:#?}", told(1))
+    let [only] = &describe(1)[..] else {
+        panic!("{:#?}", describe(1))
     };
     assert_eq!(only.subject, Subject::Host("h0".to_owned()));
 }

@@ -37,15 +37,15 @@ fn round_trip_probes_keep_host_ambiguous() {
         let loss = |hop: &str| if bad.contains(&hop) { 0.1 } else { 0.0 };
         let mut evidence = clean();
         evidence.probes = probes(loss, 100);
-        let told = "ambiguous: h0 or h0-leaf0 from h0 or h0-leaf0 from leaf0";
+        let text = "ambiguous: h0 or h0-leaf0 from h0 or h0-leaf0 from leaf0";
         let found = found(&evidence);
         let [only] = &found[..] else {
             panic!("one finding: {found:#?}")
         };
         let said = (only.class, only.subject.to_string());
-        assert_eq!(said, named(Class::FaultyHost, told));
+        assert_eq!(said, named(Class::FaultyHost, text));
         assert!(only.confidence < 0.5, "{only:?}");
-        // Who knows which way they got lost, can tell.
+        // The direction of the loss identifies the cause.
         evidence.probes.extend(one_way([2, 4, 4], loss, 100));
         let (class, subject) = alone(&evidence);
         match bad {
@@ -97,7 +97,7 @@ fn host_outranks_hardly_likelier_link() {
 
 /// Eight hosts on two leaves and four spines; a probe to another leaf goes past one spine, and every probe is reported
 /// with its direction. Uplinks of hosts are hops 0 to 7, the links back 8 to 15.
-fn told(from: usize, to: usize, lost: u64) -> Probe {
+fn lossy_probe(from: usize, to: usize, lost: u64) -> Probe {
     let spine = (from + to) % 4;
     let mut hops = vec![from, 8 + to];
     if from / 4 != to / 4 {
@@ -120,7 +120,7 @@ fn no_switches(hops: usize, hosts: usize) -> Ground {
 }
 
 /// The switches at the ends of these hops: two leaves, after them the spines.
-fn told_ground() -> Ground {
+fn probed_ground() -> Ground {
     let (leaf, spine) = (
         |host: usize| Some(8 + host / 4),
         |hop: usize| Some(10 + hop % 4),
@@ -143,12 +143,12 @@ fn told_ground() -> Ground {
 /// The first who is named alone, as probes come in one after another from each host to each.
 fn first_named(seed: u64, loses: impl Fn(usize, usize) -> f64) -> Suspect {
     let pairs = (0..64).map(|it| (it / 8, it % 8)).filter(|(a, b)| a != b);
-    let probes: Vec<_> = pairs.map(|(from, to)| told(from, to, 0)).collect();
+    let probes: Vec<_> = pairs.map(|(from, to)| lossy_probe(from, to, 0)).collect();
     let of_probe = |probe: &Probe| match probe.hosts {
         [Some(from), Some(to)] => loses(from, to),
         _ => panic!("both are hosts"),
     };
-    first_alone(seed, &told_ground(), probes, of_probe)
+    first_alone(seed, &probed_ground(), probes, of_probe)
 }
 
 pub(super) fn first_alone(
@@ -319,10 +319,10 @@ fn lossy_cable_of_dual_homed_host() {
     let host = [named(Class::FaultyHost, "h1")];
     assert_eq!(with_two_cables(hardly, by_host), host);
     assert_eq!(with_two_cables(none, by_host), host);
-    // Nothing tells whether the other cable would lose as much.
+    // No evidence shows whether the other cable would lose as much.
     let both_ways = |ends, crossings| is_others(ends) || crossings == 2;
-    let told = "ambiguous: h1 or h1-leaf0 from h1 or h1-leaf0 from leaf0";
-    let any = [named(Class::FaultyHost, told)];
+    let text = "ambiguous: h1 or h1-leaf0 from h1 or h1-leaf0 from leaf0";
+    let any = [named(Class::FaultyHost, text)];
     assert_eq!(with_two_cables(both_ways, by_cable), any);
     assert_eq!(with_two_cables(both_ways, by_host), any);
     // And where each of its probes comes by both of them, neither by which.

@@ -134,10 +134,10 @@ fn lossy_spine_is_named_despite_asymmetry() {
             ..Evidence::default()
         };
         let found = diagnose(&evidence, fabric).unwrap();
-        let told: Vec<_> = found.iter().map(ToString::to_string).collect();
+        let reports: Vec<_> = found.iter().map(ToString::to_string).collect();
         let is_it =
             matches!(&found[..], [it] if it.subject == Subject::Switch("spine1".to_owned()));
-        assert!(is_it, "{seed}, {spines} spines: {told:#?}");
+        assert!(is_it, "{seed}, {spines} spines: {reports:#?}");
     }
 }
 
@@ -153,6 +153,6 @@ fn single_host_leaf_is_ambiguous() {
         ..Evidence::default()
     };
     let found = diagnose(&evidence, &fabric).unwrap();
-    let told: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
-    assert_eq!(told, ["ambiguous: h1 or leaf1 or h1-leaf1"]);
+    let reports: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
+    assert_eq!(reports, ["ambiguous: h1 or leaf1 or h1-leaf1"]);
 }

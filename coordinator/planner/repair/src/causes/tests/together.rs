@@ -24,12 +24,12 @@ fn with_dead_cables(spines: usize, dead: usize) -> (Fabric, Evidence) {
     (Fabric::parse("fabric.toml", &fabric).unwrap(), evidence)
 }
 
-fn told(evidence: &Evidence, fabric: &Fabric) -> Vec<(Class, String)> {
+fn classes_of(evidence: &Evidence, fabric: &Fabric) -> Vec<(Class, String)> {
     let found = diagnose(evidence, fabric).unwrap();
-    let told = found.iter().map(|it| (it.class, it.subject.to_string()));
-    let mut told: Vec<_> = told.collect();
-    told.sort();
-    told
+    let reports = found.iter().map(|it| (it.class, it.subject.to_string()));
+    let mut reports: Vec<_> = reports.collect();
+    reports.sort();
+    reports
 }
 
 /// Together they take more from either host of the leaf than each of them takes.
@@ -41,13 +41,13 @@ fn dead_leaf_cables_spare_hosts() {
             let cables = (0..dead).map(move |spine| named(class, &format!("leaf0-spine{spine}")));
             cables.collect::<Vec<_>>()
         };
-        let lossy = told(&evidence, &fabric);
+        let lossy = classes_of(&evidence, &fabric);
         assert_eq!(lossy, cables(Class::LossyLink), "{dead} of {spines}");
         for probed in &mut evidence.probes {
             (probed.large_sent, probed.large_lost) = (probed.sent, probed.lost);
             probed.lost = 0;
         }
-        let narrow = told(&evidence, &fabric);
+        let narrow = classes_of(&evidence, &fabric);
         assert_eq!(narrow, cables(Class::MtuMismatch), "{dead} of {spines}");
     }
 }
@@ -85,5 +85,5 @@ fn isolated_leaf_found_by_partial_traces() {
         probed.path = [&there[..], &back[1..]].concat();
     }
     let cables = ["leaf0-spine0", "leaf0-spine1"].map(|it| named(Class::LossyLink, it));
-    assert_eq!(told(&evidence, &fabric), cables);
+    assert_eq!(classes_of(&evidence, &fabric), cables);
 }

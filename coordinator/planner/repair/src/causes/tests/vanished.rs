@@ -58,11 +58,11 @@ fn untraced_dead_link_found_by_others() {
 fn untraced_dead_switch_is_named() {
     let by_spine = |way: &[String]| way[1..4].contains(&"spine0".to_owned());
     let found = dead(by_spine, 2);
-    let told: Vec<_> = found
+    let reports: Vec<_> = found
         .iter()
         .map(|it| (it.class, it.subject.to_string()))
         .collect();
-    assert_eq!(told, [named(Class::FaultySwitch, "spine0")]);
+    assert_eq!(reports, [named(Class::FaultySwitch, "spine0")]);
 }
 
 /// As where one route of one switch is missing.

@@ -144,7 +144,7 @@ impl<'f> Board<'f> {
         Some(Hop { from, link })
     }
 
-    /// Joins two, and those that they were joined with, if that leads anywhere.
+    /// Joins two fibres, and the two that they were joined with, if the result connects nodes.
     pub(in crate::mend) fn joined(&self, wiring: &Wiring, [one, other]: [usize; 2]) -> Wiring {
         let mut mates = wiring.0.clone();
         let left = [one, other].map(|place| mates[place]);

@@ -10,7 +10,7 @@ use super::loads::{Bundle, Loads, Net, Sent};
 
 /// What moves one fibre more must bring so much: of the strain of one full lane.
 const MIN_GAIN_PER_MOVE: f64 = 1e-4;
-/// Of each node's fibres those that carry least are tried.
+/// The search tries the least loaded fibres of each node.
 const FIBRES_TRIED_PER_NODE: usize = 2;
 
 pub(in crate::mend) struct Climb<'b> {

@@ -129,7 +129,7 @@ impl Net<'_> {
         node == to || self.fabric.node(node).role.forwards()
     }
 
-    /// Leads what is sent to one node there, from the farthest on; tells each part of it.
+    /// Routes the traffic to one node, starting from the farthest node, and calls back for each part.
     fn pour(
         &self,
         to: NodeId,

@@ -36,7 +36,7 @@ pub struct Suited {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsuited {
     NoFibres,
-    NobodyHeldBack,
+    NoLinkFull,
     NoSureGain,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Unsuited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoFibres => "no fibre leads to an optical switch",
-            Self::NobodyHeldBack => "no link is full that large flows take",
+            Self::NoLinkFull => "no link is full that large flows take",
             Self::NoSureGain => {
                 "no other circuits certainly speed up the traffic without slowing other flows"
             }
@@ -59,14 +59,14 @@ pub fn suited(snapshot: &Snapshot, policy: &Policy) -> Result<Suited, Unsuited> 
     }
     let looking = Looking::new(snapshot, policy);
     if !looking.flows.iter().any(|flow| looking.is_held(flow)) {
-        return Err(Unsuited::NobodyHeldBack);
+        return Err(Unsuited::NoLinkFull);
     }
     looking.best().ok_or(Unsuited::NoSureGain)
 }
 
 /// How long iterations take by requested circuits, of all jobs whose traffic has a period; nothing where these leave a
 /// host without a path.
-pub fn foretold(snapshot: &Snapshot, wanted: &Circuits, policy: &Policy) -> Vec<Iteration> {
+pub fn predicted(snapshot: &Snapshot, wanted: &Circuits, policy: &Policy) -> Vec<Iteration> {
     let looking = Looking::new(snapshot, policy);
     let closed = closed(&looking.model);
     let (board, wiring) = Board::new(&snapshot.fabric, wanted, &closed);

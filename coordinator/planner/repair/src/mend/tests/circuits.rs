@@ -16,7 +16,7 @@ use crate::Policy;
 use crate::mend::circuits::board::{Board, Wiring};
 use crate::mend::circuits::climb::Climb;
 use crate::mend::circuits::loads::{Net, Sent};
-use crate::mend::circuits::{Suited, Unsuited, foretold, suited};
+use crate::mend::circuits::{Suited, Unsuited, predicted, suited};
 use crate::tests::scene::Scene;
 
 /// Six hosts in a ring, each with a third fibre: ports 3i+1 and 3i+2 of the ring, 3i+3 of the third.
@@ -170,9 +170,9 @@ fn worse_requested_circuits_are_predicted_slower() {
     let by = |thirds: &str| {
         let set = CircuitSet::from_text(&format!("{RING_CIRCUITS},{thirds}")).unwrap();
         let wanted = Circuits::from([(OpticalId::from_index(0), set)]);
-        let told = foretold(&snapshot, &wanted, &Policy::default());
-        let [iteration] = &told[..] else {
-            panic!("one job, reported once: {told:?}")
+        let report = predicted(&snapshot, &wanted, &Policy::default());
+        let [iteration] = &report[..] else {
+            panic!("one job, reported once: {report:?}")
         };
         iteration.clone()
     };
@@ -193,8 +193,8 @@ fn unlimited_flow_gets_no_gain() {
     scene.modest("h0", "h3", &[], 20);
     let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{CHORD_CIRCUITS}"));
     all_in_one_job(&mut snapshot, 0.25);
-    let told = foretold(&snapshot, &snapshot.circuits, &Policy::default());
-    assert_eq!(told[0].after, told[0].before, "{told:?}");
+    let report = predicted(&snapshot, &snapshot.circuits, &Policy::default());
+    assert_eq!(report[0].after, report[0].before, "{report:?}");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn unlimited_flows_move_no_circuits() {
     let mut scene = six(NEIGHBOUR_CIRCUITS);
     scene.modest("h0", "h3", &["h1", "h2"], 40);
     let snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
-    assert_eq!(looked(&snapshot), Err(Unsuited::NobodyHeldBack));
+    assert_eq!(looked(&snapshot), Err(Unsuited::NoLinkFull));
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
     scene.flow("h0", "h4", &["leaf0", "spine0", "leaf1"]);
     assert_eq!(looked(&scene.snapshot()), Err(Unsuited::NoFibres));
@@ -321,7 +321,7 @@ fn drawn(rng: &mut SplitMix64) -> (Snapshot, Vec<Sent>) {
     (snapshot, sent.collect())
 }
 
-/// Every way to join all of these fibres but for those that no other is left for.
+/// Every way to join these fibres in pairs. A fibre without a partner stays alone.
 fn all_wirings(board: &Board<'_>, begun: Wiring) -> Vec<Wiring> {
     let free = |place: &usize| begun.0[*place].is_none();
     let Some(one) = (0..begun.0.len()).find(free) else {

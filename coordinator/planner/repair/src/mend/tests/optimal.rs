@@ -220,10 +220,10 @@ proptest! {
         let chosen = case.under(&plan, &scene);
         case.assign(&mut scene, &chosen);
         for (was, is) in before.flows.iter().zip(scene.snapshot().flows) {
-            match plan.predictions.iter().find(|foretold| foretold.flow == is.flow) {
-                Some(foretold) => prop_assert!(
-                    foretold.low <= is.rate && is.rate <= foretold.high,
-                    "{foretold:?}, but {}", is.rate
+            match plan.predictions.iter().find(|predicted| predicted.flow == is.flow) {
+                Some(predicted) => prop_assert!(
+                    predicted.low <= is.rate && is.rate <= predicted.high,
+                    "{predicted:?}, but {}", is.rate
                 ),
                 None => prop_assert!((is.rate.mbps() / was.rate.mbps() - 1.0).abs() < 0.1),
             }

@@ -57,15 +57,15 @@ fn one_move_doubles_two_flows() {
         }]
     );
     assert_eq!(plan.predictions.len(), 2);
-    for foretold in &plan.predictions {
-        assert!((foretold.after.mbps() - 95.7).abs() < 0.1, "{foretold:?}");
+    for predicted in &plan.predictions {
+        assert!((predicted.after.mbps() - 95.7).abs() < 0.1, "{predicted:?}");
         assert!(
-            foretold.low < foretold.after && foretold.after < foretold.high,
-            "{foretold:?}"
+            predicted.low < predicted.after && predicted.after < predicted.high,
+            "{predicted:?}"
         );
         assert!(
-            foretold.low > mbps(90) && foretold.high <= mbps(100),
-            "{foretold:?}"
+            predicted.low > mbps(90) && predicted.high <= mbps(100),
+            "{predicted:?}"
         );
     }
 }

@@ -38,18 +38,18 @@ fn planned(snapshot: &Snapshot) -> Plan {
     }
 }
 
-fn foretold(snapshot: &Snapshot, plan: &Plan) -> Vec<Prediction> {
+fn predicted(snapshot: &Snapshot, plan: &Plan) -> Vec<Prediction> {
     promised(snapshot, plan, &Policy::default()).predictions
 }
 
-fn mbps(foretold: &Prediction) -> [f64; 4] {
+fn mbps(predicted: &Prediction) -> [f64; 4] {
     let Prediction {
         before,
         after,
         low,
         high,
         ..
-    } = foretold;
+    } = predicted;
     [before, after, low, high].map(|rate| rate.mbps().round())
 }
 
@@ -60,9 +60,12 @@ fn flows_sharing_one_path_halve() {
     let mut plan = planned(&snapshot);
     let table = only(&scene, "spine1");
     plan.tables.insert(table.at, table);
-    let foretold = foretold(&snapshot, &plan);
-    assert_eq!(foretold.iter().map(|it| it.flow).collect::<Vec<_>>(), flows);
-    for it in &foretold {
+    let predicted = predicted(&snapshot, &plan);
+    assert_eq!(
+        predicted.iter().map(|it| it.flow).collect::<Vec<_>>(),
+        flows
+    );
+    for it in &predicted {
         let [before, after, low, high] = mbps(it);
         assert_eq!((before, after), (96.0, 48.0), "{it:?}");
         assert!(low <= 48.0 && (48.0..50.0).contains(&high), "{it:?}");
@@ -80,9 +83,9 @@ fn prediction_covers_all_path_choices() {
     let plan = planned(&snapshot);
     let table = only(&scene, "spine1");
     snapshot.tables.insert(table.at, table);
-    let foretold = foretold(&snapshot, &plan);
-    assert_eq!(foretold.len(), 2);
-    for it in &foretold {
+    let predicted = predicted(&snapshot, &plan);
+    assert_eq!(predicted.len(), 2);
+    for it in &predicted {
         let [before, after, low, high] = mbps(it);
         assert_eq!((before, after), (48.0, 72.0), "{it:?}");
         assert!(low <= 48.0 && high >= 95.0, "{it:?}");
@@ -97,9 +100,9 @@ fn unpinned_flow_follows_tables() {
     let table = only(&scene, "spine1");
     snapshot.tables.insert(table.at, table);
     let mut plan = planned(&snapshot);
-    assert_eq!(foretold(&snapshot, &plan), []);
+    assert_eq!(predicted(&snapshot, &plan), []);
     plan.pins.clear();
-    let after = foretold(&snapshot, &plan)
+    let after = predicted(&snapshot, &plan)
         .iter()
         .map(|it| mbps(it)[1])
         .collect::<Vec<_>>();
@@ -117,12 +120,12 @@ fn flow_leaving_lossy_link_may_grow() {
     let mut plan = planned(&snapshot);
     let table = only(&scene, "spine1");
     plan.tables.insert(table.at, table);
-    let [foretold] = &foretold(&snapshot, &plan)[..] else {
-        panic!("it is foretold")
+    let [predicted] = &predicted(&snapshot, &plan)[..] else {
+        panic!("it is predicted")
     };
-    let [before, after, low, high] = mbps(foretold);
-    assert!(low <= before && high >= 95.0, "{foretold:?}");
-    assert!(after > before && after <= high, "{foretold:?}");
+    let [before, after, low, high] = mbps(predicted);
+    assert!(low <= before && high >= 95.0, "{predicted:?}");
+    assert!(after > before && after <= high, "{predicted:?}");
 }
 
 #[test]
@@ -130,5 +133,5 @@ fn unchanged_flows_get_no_prediction() {
     let (mut scene, _) = apart();
     scene.modest("h2", "h6", &["leaf0", "spine0", "leaf1"], 1);
     let snapshot = scene.snapshot();
-    assert_eq!(foretold(&snapshot, &planned(&snapshot)), []);
+    assert_eq!(predicted(&snapshot, &planned(&snapshot)), []);
 }

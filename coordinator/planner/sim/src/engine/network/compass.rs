@@ -16,7 +16,7 @@ pub struct Towards {
     to: u32,
     /// The last that all ways to it pass; itself where there are several.
     door: u32,
-    /// To the door, by the place of a node among those that forward.
+    /// To the door, by the index of a node among the forwarding nodes.
     hops: Arc<[u32]>,
 }
 

@@ -55,7 +55,7 @@ pub struct Jobs<'j> {
 pub struct Effort {
     /// Jobs in places and surroundings that were not known yet.
     pub lowered: u64,
-    /// Jobs that were simulated, alone or with those that they share lanes with.
+    /// Jobs that were simulated, alone or with the jobs that they share lanes with.
     pub simulated: u64,
     /// Units of work of the simulations.
     pub work: u64,
@@ -234,7 +234,7 @@ impl<'j> Judge<'j> {
         self.surroundings = Surroundings::default();
     }
 
-    /// Jobs by those that they share lanes with, directly or through others, each list in order.
+    /// Groups jobs that share lanes, directly or through others. Each list is in order.
     fn sharing_lanes(&self, parts: &[usize]) -> Vec<Vec<usize>> {
         let mut used: BTreeMap<part::Lane, usize> = BTreeMap::new();
         let mut together = Together::new(parts.len());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Fabric;
 use reweave_repair::Together;
 
-/// Tells parts of fabrics apart; the same part has the same number in every fabric.
+/// Identifies parts of fabrics. The same part has the same number in every fabric.
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
     known: BTreeMap<Vec<[u64; 4]>, u32>,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::operators::{Model, Split};
 
-/// What those that are left lack.
+/// What the remaining ranks lack.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Losses {
     /// Parts of the model that no other rank holds, until they are loaded from where they were saved.

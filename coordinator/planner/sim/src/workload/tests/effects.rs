@@ -54,26 +54,35 @@ fn effects_beyond_work_limit_are_omitted() {
     let whole = setting
         .interval(&effects, MAX_SIMULATION_WORK, &mut |_| true)
         .unwrap();
-    let mut untold = Vec::new();
+    let mut unseparated = Vec::new();
     for left in (0..20).map(|power| 1 << power) {
         let purse = Purse {
             each: MAX_SIMULATION_WORK,
             left,
         };
         match setting.interval_for(&effects, purse, &mut |_| true) {
-            Ok(told) => {
-                assert_eq!([told.low_ms, told.high_ms], [whole.low_ms, whole.high_ms]);
-                assert!(told.costs.iter().all(|it| whole.costs.contains(it)));
-                untold.push(told.untold.len());
+            Ok(report) => {
+                assert_eq!(
+                    [report.low_ms, report.high_ms],
+                    [whole.low_ms, whole.high_ms]
+                );
+                assert!(report.costs.iter().all(|it| whole.costs.contains(it)));
+                unseparated.push(report.unseparated.len());
             }
-            Err(error) => assert!(error.is_of_work() && untold.is_empty(), "{left}: {error}"),
+            Err(error) => assert!(
+                error.is_of_work() && unseparated.is_empty(),
+                "{left}: {error}"
+            ),
         }
     }
     assert!(
-        untold.is_sorted_by(|few, fewer| few >= fewer) && untold[0] > 0,
-        "{untold:?}"
+        unseparated.is_sorted_by(|few, fewer| few >= fewer) && unseparated[0] > 0,
+        "{unseparated:?}"
     );
-    assert!(untold.len() < 20 && untold.ends_with(&[0]), "{untold:?}");
+    assert!(
+        unseparated.len() < 20 && unseparated.ends_with(&[0]),
+        "{unseparated:?}"
+    );
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl Grid {
             .collect()
     }
 
-    /// Those that share a layer between them, once for each replica.
+    /// The ranks that share a layer between them, once for each replica.
     pub(super) fn slices(self, stage: usize) -> Vec<Vec<Rank>> {
         (0..self.data)
             .map(|replica| {
@@ -39,17 +39,17 @@ impl Grid {
             .collect()
     }
 
-    /// Those that hold the same, once for each slice.
+    /// The ranks that hold the same weights, once for each slice.
     pub(super) fn replicas(self, stage: usize) -> Vec<Vec<Rank>> {
         self.every(stage, 1, self.data)
     }
 
-    /// Those that the experts of a layer are spread over.
+    /// The ranks that the experts of a layer are spread over.
     pub(super) fn expert_groups(self, stage: usize) -> Vec<Vec<Rank>> {
         self.every(stage, 1, self.expert)
     }
 
-    /// Those that hold the same experts.
+    /// The ranks that hold the same experts.
     pub(super) fn expert_replicas(self, stage: usize) -> Vec<Vec<Rank>> {
         self.every(stage, self.expert, self.data / self.expert)
     }

@@ -92,7 +92,7 @@ enum Act {
     Reduce {
         bytes: u64,
     },
-    /// Among those that have the experts.
+    /// Between the ranks that have the experts.
     Exchange {
         bytes: u64,
     },

@@ -9,7 +9,7 @@ use super::{Layered, PresetError};
 pub(super) struct Layer {
     pub(super) name: String,
     pub(super) cost: Cost,
-    /// Those that every replica holds, of this rank's slice.
+    /// The weights that every replica holds, of this rank's slice.
     pub(super) parameters: u64,
     pub(super) output_bytes: u64,
     /// What the ranks of a slice reduce among them, after each half of the layer.

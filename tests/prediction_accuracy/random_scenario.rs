@@ -41,7 +41,7 @@ while True:
 ";
 
 #[derive(Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct RandomScenario {
     pub(crate) seed: u64,
     pub(crate) kind: Kind,
     spines: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Drawn {
     width: u64,
 }
 
-impl Drawn {
+impl RandomScenario {
     pub(crate) fn by(seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let kind = JOB_KINDS[seed as usize % JOB_KINDS.len()];
@@ -126,7 +126,7 @@ impl Drawn {
     }
 }
 
-impl fmt::Display for Drawn {
+impl fmt::Display for RandomScenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
             Kind::Streams => "streams",

@@ -1,4 +1,4 @@
-//! Legs of courses that must be refused, and for which reason.
+//! Steps of migration plans that must be refused, and for which reason.
 
 use reweave_common::circuit::{Circuit, PortId};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
@@ -97,8 +97,8 @@ impl Ring {
         }
     }
 
-    fn judge(&self, leg: MigrationStep<'_>, unsure: &Round, floor: f64) -> Vec<String> {
-        let faults = check_step(&self.network(unsure, floor), leg)
+    fn judge(&self, step: MigrationStep<'_>, unsure: &Round, floor: f64) -> Vec<String> {
+        let faults = check_step(&self.network(unsure, floor), step)
             .err()
             .unwrap_or_default();
         faults.iter().map(ToString::to_string).collect()

@@ -13,17 +13,17 @@ use crate::play::{collide, ended, must};
 
 const RECEIVER_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/stories/receiver.py");
 const RECEIVER_PORT: &str = "8090";
-const RECEIVED_LINES_FILE: &str = "told.jsonl";
+const RECEIVED_LINES_FILE: &str = "received.jsonl";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "webhook_reports_collision_and_repair",
         &[Need::Lab, Need::Program("python3")],
-        told,
+        hook_is_called,
     )]
 }
 
-fn told() {
+fn hook_is_called() {
     let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     let secret = must(stage.write("secret", "a secret that only both know\n"));
     let _receiver = receive(&stage, &secret);
@@ -62,12 +62,12 @@ fn told() {
     let again = |line: &&Value| line["is_again"] == true;
     assert_eq!(lines.iter().filter(again).count(), 1, "{lines:#?}");
     assert_eq!(
-        lines[0]["told"], lines[1]["told"],
+        lines[0]["body"], lines[1]["body"],
         "what was refused comes again"
     );
     let of = |event: &str| {
-        let told = lines.iter().find(|line| line["event"] == event);
-        told.unwrap_or_else(|| panic!("nothing of {event}: {lines:#?}"))["told"].clone()
+        let reports = lines.iter().find(|line| line["event"] == event);
+        reports.unwrap_or_else(|| panic!("nothing of {event}: {lines:#?}"))["body"].clone()
     };
     let began = of("finding.began");
     assert!(began["finding"]["ecmp-collision"].is_object(), "{began:#}");

@@ -1,5 +1,5 @@
-//! The deny lists for all members with an uplink: encoded once for all. Of revoked members, those that have the rest get the
-//! difference; removed coordinators are few.
+//! The deny lists for all members with an uplink, encoded once for all of them. A member that has an earlier list of revoked
+//! members gets the difference; the list of removed coordinators is short and is always sent whole.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,36 +13,37 @@ use reweave_proto::message::{CoordinatorMessage, DriverOrder};
 use tokio::sync::watch;
 
 /// A member that has missed more changes gets the whole list.
-const MAX_RETAINED_NOTICES: usize = 16;
+const MAX_RETAINED_CHANGES: usize = 16;
 
-/// One notice, in the messages of each kind of member.
+/// A list or a difference, encoded for each kind of member.
 #[derive(Debug, Clone)]
-pub(super) struct Words {
+pub(super) struct EncodedLists {
     pub(super) agents: EncodedMessage,
     pub(super) drivers: EncodedMessage,
 }
 
-/// How often each list had changed.
+/// The version of each list: how often it has changed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Edition {
+pub(super) struct ListVersions {
     revoked: u64,
     removed: u64,
 }
 
-/// The lists after one of their changes.
+/// The lists after a change, and the messages that bring members up to date.
 #[derive(Debug)]
-pub(crate) struct Notice {
+pub(crate) struct DenyListUpdates {
     lists: DenyLists,
-    edition: Edition,
-    /// All revoked members.
-    whole: Words,
-    /// What was new in each of the last editions of these.
-    added: VecDeque<Words>,
-    /// All removed coordinators, once the log has a time. A member that was away may still refuse one that was added again.
-    removed: Option<Words>,
+    versions: ListVersions,
+    /// The list of all revoked members.
+    whole: EncodedLists,
+    /// The revocations of each of the last versions, oldest first.
+    added: VecDeque<EncodedLists>,
+    /// The list of all removed coordinators, once the log has a time. A member that was away may still refuse one that was
+    /// added again.
+    removed: Option<EncodedLists>,
 }
 
-impl Words {
+impl EncodedLists {
     fn whole(list: &DenyList) -> Result<Self, LinkError> {
         Ok(Self {
             agents: EncodedMessage::new(&CoordinatorMessage::Denied(list.clone()))?,
@@ -63,82 +64,82 @@ impl Words {
     }
 }
 
-impl Notice {
+impl DenyListUpdates {
     pub(crate) fn first(lists: DenyLists) -> Result<Self, LinkError> {
         let removed = Some(lists.removed_coordinators());
         let removed = removed.filter(|it| it.as_of > Admission::default());
         Ok(Self {
-            whole: Words::whole(&lists.revoked)?,
-            removed: removed.map(Words::removed).transpose()?,
+            whole: EncodedLists::whole(&lists.revoked)?,
+            removed: removed.map(EncodedLists::removed).transpose()?,
             lists,
-            edition: Edition::default(),
+            versions: ListVersions::default(),
             added: VecDeque::new(),
         })
     }
 
     fn followed_by(&self, lists: DenyLists) -> Result<Self, LinkError> {
-        let (mut edition, mut added) = (self.edition, self.added.clone());
+        let (mut versions, mut added) = (self.versions, self.added.clone());
         let (mut whole, mut removed) = (self.whole.clone(), self.removed.clone());
         if lists.revoked != self.lists.revoked {
-            edition.revoked += 1;
-            whole = Words::whole(&lists.revoked)?;
+            versions.revoked += 1;
+            whole = EncodedLists::whole(&lists.revoked)?;
             match lists.revoked.beyond(&self.lists.revoked) {
-                Some(more) => added.push_back(Words::more(more)?),
+                Some(more) => added.push_back(EncodedLists::more(more)?),
                 None => added.clear(),
             }
-            if added.len() > MAX_RETAINED_NOTICES {
+            if added.len() > MAX_RETAINED_CHANGES {
                 added.pop_front();
             }
         }
         if lists.removed != self.lists.removed {
-            edition.removed += 1;
-            removed = Some(Words::removed(lists.removed_coordinators())?);
+            versions.removed += 1;
+            removed = Some(EncodedLists::removed(lists.removed_coordinators())?);
         }
         Ok(Self {
             lists,
-            edition,
+            versions,
             whole,
             added,
             removed,
         })
     }
 
-    pub(super) fn edition(&self) -> Edition {
-        self.edition
+    pub(super) fn versions(&self) -> ListVersions {
+        self.versions
     }
 
-    /// For operators, who ask for them.
+    /// Answers operators that request the lists.
     pub(super) fn of_coordinators(&self) -> DeniedCoordinators {
         self.lists.of_coordinators()
     }
 
-    /// For a member that waits for a leader.
-    pub(super) fn removed(&self) -> Option<&Words> {
+    /// The removed coordinators, for a member that waits for a leader.
+    pub(super) fn removed(&self) -> Option<&EncodedLists> {
         self.removed.as_ref()
     }
 
-    /// What is news to a member that has these editions, or none.
-    pub(super) fn news(
+    /// The messages for a member that has these versions, or none.
+    pub(super) fn updates_since(
         &self,
-        told: Option<Edition>,
-        knows: impl Fn(&Words) -> bool,
-    ) -> Vec<&Words> {
-        let mut news = self.news_of_revoked(told, &knows);
-        let is_news = told.is_none_or(|told| told.removed != self.edition.removed);
-        let removed = self.removed.iter().filter(|words| is_news && knows(words));
-        news.extend(removed);
-        news
+        known: Option<ListVersions>,
+        knows: impl Fn(&EncodedLists) -> bool,
+    ) -> Vec<&EncodedLists> {
+        let mut unsent = self.revocations_since(known, &knows);
+        let is_new = known.is_none_or(|known| known.removed != self.versions.removed);
+        let removed = self.removed.iter().filter(|words| is_new && knows(words));
+        unsent.extend(removed);
+        unsent
     }
 
-    /// All of it where the member does not know how less is said.
-    fn news_of_revoked(
+    /// The whole list, unless the member has all but the last changes and knows the message for a difference.
+    fn revocations_since(
         &self,
-        told: Option<Edition>,
-        knows: impl Fn(&Words) -> bool,
-    ) -> Vec<&Words> {
-        let missed = match told {
-            Some(told) => {
-                let missed = self.edition.revoked.abs_diff(told.revoked);
+        known: Option<ListVersions>,
+        knows: impl Fn(&EncodedLists) -> bool,
+    ) -> Vec<&EncodedLists> {
+        let missed = match known {
+            Some(known) => {
+                let missed = self.versions.revoked.abs_diff(known.revoked);
                 usize::try_from(missed).unwrap_or(usize::MAX)
             }
             None if self.lists.revoked.is_empty() => return vec![],
@@ -147,20 +148,20 @@ impl Notice {
         let Some(first) = self.added.len().checked_sub(missed) else {
             return vec![&self.whole];
         };
-        let news: Vec<_> = self.added.range(first..).collect();
-        if news.iter().all(|words| knows(words)) {
-            news
+        let unsent: Vec<_> = self.added.range(first..).collect();
+        if unsent.iter().all(|words| knows(words)) {
+            unsent
         } else {
             vec![&self.whole]
         }
     }
 }
 
-/// Words each change of the lists, and keeps to those before where that cannot be done.
-pub(crate) fn publish(lists: DenyLists, notices: &watch::Sender<Arc<Notice>>) {
-    let next = notices.borrow().followed_by(lists);
+/// Encodes a change of the lists. If that fails, the earlier messages stay in use.
+pub(crate) fn publish(lists: DenyLists, published: &watch::Sender<Arc<DenyListUpdates>>) {
+    let next = published.borrow().followed_by(lists);
     match next {
-        Ok(notice) => drop(notices.send_replace(Arc::new(notice))),
+        Ok(updates) => drop(published.send_replace(Arc::new(updates))),
         Err(error) => tracing::error!(
             "the list of revoked members was not sent: {}",
             error_chain(&error)
@@ -191,37 +192,38 @@ mod tests {
     }
 
     /// After these lists, one after the other.
-    fn notice(counts: &[u64]) -> Notice {
-        let first = Notice::first(revoking(counts[0])).unwrap();
+    fn updates_of(counts: &[u64]) -> DenyListUpdates {
+        let first = DenyListUpdates::first(revoking(counts[0])).unwrap();
         let later = counts[1..].iter();
-        later.fold(first, |notice, &count| {
-            notice.followed_by(revoking(count)).unwrap()
+        later.fold(first, |updates, &count| {
+            updates.followed_by(revoking(count)).unwrap()
         })
     }
 
-    fn bytes(notice: &Notice, told: Option<u64>, knows_more: bool) -> Vec<usize> {
-        let told = told.map(|revoked| Edition {
+    fn bytes(updates: &DenyListUpdates, known: Option<u64>, knows_more: bool) -> Vec<usize> {
+        let known = known.map(|revoked| ListVersions {
             revoked,
             removed: 0,
         });
-        let news = notice.news(told, |_| knows_more).into_iter();
-        news.map(|words| words.agents.bytes().max(words.drivers.bytes()))
+        let unsent = updates.updates_since(known, |_| knows_more).into_iter();
+        unsent
+            .map(|words| words.agents.bytes().max(words.drivers.bytes()))
             .collect()
     }
 
     #[test]
     fn deny_list_updates_are_incremental() {
-        let notice = notice(&[10_000, 10_001, 10_002]);
-        let whole = notice.whole.agents.bytes();
+        let updates = updates_of(&[10_000, 10_001, 10_002]);
+        let whole = updates.whole.agents.bytes();
         assert!(whole > 100_000, "{whole}");
-        for (error_chain, count) in [(2, 0), (1, 1), (0, 2)] {
-            let news = bytes(&notice, Some(error_chain), true);
-            assert_eq!(news.len(), count);
-            assert!(news.iter().all(|bytes| *bytes < 200), "{news:?}");
+        for (version, count) in [(2, 0), (1, 1), (0, 2)] {
+            let unsent = bytes(&updates, Some(version), true);
+            assert_eq!(unsent.len(), count);
+            assert!(unsent.iter().all(|bytes| *bytes < 200), "{unsent:?}");
         }
-        assert_eq!(bytes(&notice, None, true), [whole]);
+        assert_eq!(bytes(&updates, None, true), [whole]);
         assert_eq!(
-            bytes(&notice, Some(1), false),
+            bytes(&updates, Some(1), false),
             [whole],
             "of an earlier version"
         );
@@ -235,11 +237,11 @@ mod tests {
             revoked: denying(3),
             removed: denying(count),
         };
-        let all = |notice: &Notice| {
-            let removed = notice.removed.as_ref().unwrap();
-            [&notice.whole, removed].map(|words| words.agents.bytes())
+        let all = |updates: &DenyListUpdates| {
+            let removed = updates.removed.as_ref().unwrap();
+            [&updates.whole, removed].map(|words| words.agents.bytes())
         };
-        let first = Notice::first(removing(2)).unwrap();
+        let first = DenyListUpdates::first(removing(2)).unwrap();
         assert_eq!(bytes(&first, None, true), all(&first));
         assert_eq!(
             bytes(&first, None, false),
@@ -257,15 +259,15 @@ mod tests {
 
     #[test]
     fn outdated_deny_list_is_replaced() {
-        let counts: Vec<_> = (1..=MAX_RETAINED_NOTICES as u64 + 2).collect();
-        let long = notice(&counts);
+        let counts: Vec<_> = (1..=MAX_RETAINED_CHANGES as u64 + 2).collect();
+        let long = updates_of(&counts);
         let whole = [long.whole.agents.bytes()];
-        assert_eq!(bytes(&long, Some(1), true).len(), MAX_RETAINED_NOTICES);
+        assert_eq!(bytes(&long, Some(1), true).len(), MAX_RETAINED_CHANGES);
         assert_eq!(bytes(&long, Some(0), true), whole);
-        let shrunk = notice(&[3, 4, 2]);
+        let shrunk = updates_of(&[3, 4, 2]);
         assert_eq!(bytes(&shrunk, Some(1), true), [shrunk.whole.agents.bytes()]);
         assert!(
-            bytes(&notice(&[0]), None, true).is_empty(),
+            bytes(&updates_of(&[0]), None, true).is_empty(),
             "no member is revoked"
         );
     }

@@ -90,7 +90,7 @@ fn host(fabric: &Fabric, name: &str) -> Result<NodeId, EvidenceError> {
     is_host.then_some(node).ok_or_else(no_host)
 }
 
-/// By one link, or the widest of those that it may go by.
+/// Over one link, or the widest of the links that it may take.
 fn carried(of: impl Fn() -> String, gbps: f64, way: Passage, fabric: &Fabric) -> Checked {
     let links = way.each(fabric).map(|hop| hop.link);
     let widest = links.max_by_key(|&link| fabric.link(link).rate);
@@ -98,7 +98,7 @@ fn carried(of: impl Fn() -> String, gbps: f64, way: Passage, fabric: &Fabric) ->
     match widest {
         Some(link) => Err(EvidenceError::BeyondLink {
             of: of(),
-            told: rate(gbps),
+            claimed: rate(gbps),
             link: fabric.link_name(link),
             most: fabric.link(link).rate,
         }),
@@ -290,7 +290,7 @@ impl EvidenceItem for PairFacts {
         match most.filter(|most| most.is_exceeded_by(self.gbps)) {
             Some(most) => Err(EvidenceError::BeyondHosts {
                 hosts: [self.from.clone(), self.to.clone()],
-                told: rate(self.gbps),
+                claimed: rate(self.gbps),
                 most,
             }),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! A course leg by leg: each is judged for the network as the legs before have left it.
+//! A migration plan step by step: each is judged for the network as the steps before have left it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -17,45 +17,45 @@ use crate::mesh::{Ground, Mesh, Mishap};
 use crate::unsound::Trouble;
 use crate::{Network, Unsound, judge_flows};
 
-/// Everything that speaks against this being the next leg.
+/// Everything that speaks against this being the next step.
 ///
 /// # Errors
 /// With all that was found.
-pub fn check_step(network: &Network<'_>, leg: MigrationStep<'_>) -> Result<(), Vec<Unsound>> {
-    let found = match leg {
+pub fn check_step(network: &Network<'_>, step: MigrationStep<'_>) -> Result<(), Vec<Unsound>> {
+    let found = match step {
         MigrationStep::Round(round) => judge_round(network, round),
         MigrationStep::Switch(circuits) => judge_switch(network, circuits),
     };
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-/// Whether each leg of a course is sound, and all together lead to these tables and circuits.
+/// Whether each step of a migration plan is sound, and all together lead to these tables and circuits.
 ///
 /// # Errors
-/// With what speaks against the first leg that is unsound.
+/// With what speaks against the first step that is unsound.
 pub fn check_migration(
     network: &Network<'_>,
-    course: &MigrationPlan,
+    migration_plan: &MigrationPlan,
     (tables, circuits): (&Tables, &Circuits),
 ) -> Result<(), Vec<Unsound>> {
-    let mut check = CourseCheck::new(network);
+    let mut check = MigrationCheck::new(network);
     loop {
-        if let Some(verdict) = check.check_next(network, course, (tables, circuits)) {
+        if let Some(verdict) = check.check_next(network, migration_plan, (tables, circuits)) {
             return verdict;
         }
     }
 }
 
-/// Judges a course one leg at a time, for callers that have other things to do between two legs.
+/// Judges a migration plan one step at a time, for callers that have other things to do between two steps.
 #[derive(Debug, Clone)]
-pub struct CourseCheck {
+pub struct MigrationCheck {
     now: Now,
-    /// How many legs were found sound.
+    /// How many steps were found sound.
     sound: usize,
 }
 
-impl CourseCheck {
-    /// From its first leg on.
+impl MigrationCheck {
+    /// From its first step on.
     pub fn new(network: &Network<'_>) -> Self {
         Self {
             now: Now::of(network),
@@ -63,22 +63,22 @@ impl CourseCheck {
         }
     }
 
-    /// Judges the next leg, in the same network as those before. None while others follow it; then the verdict is that of
+    /// Judges the next step, in the same network as those before. None while others follow it; then the verdict is that of
     /// [`check_migration`].
     pub fn check_next(
         &mut self,
         network: &Network<'_>,
-        course: &MigrationPlan,
+        migration_plan: &MigrationPlan,
         (tables, circuits): (&Tables, &Circuits),
     ) -> Option<Result<(), Vec<Unsound>>> {
-        if let Some((_, leg)) = course.legs().nth(self.sound) {
-            if let Err(found) = check_step(&self.now.seen_in(network), leg) {
+        if let Some((_, step)) = migration_plan.steps().nth(self.sound) {
+            if let Err(found) = check_step(&self.now.seen_in(network), step) {
                 return Some(Err(found));
             }
-            self.now.take(leg);
+            self.now.take(step);
             self.sound += 1;
         }
-        if course.legs().nth(self.sound).is_some() {
+        if migration_plan.steps().nth(self.sound).is_some() {
             return None;
         }
         let arrives = strip(&self.now.tables) == strip(tables) && self.now.circuits == *circuits;
@@ -90,21 +90,21 @@ impl CourseCheck {
     }
 }
 
-/// Each leg by itself, as the legs before have left the network, sound or not.
+/// Each step by itself, as the steps before have left the network, sound or not.
 pub fn judge_steps(
     network: &Network<'_>,
-    course: &MigrationPlan,
+    migration_plan: &MigrationPlan,
 ) -> Vec<(StepPosition, Vec<Unsound>)> {
     let mut now = Now::of(network);
-    let judged = course.legs().map(|(place, leg)| {
-        let found = check_step(&now.seen_in(network), leg);
-        now.take(leg);
+    let judged = migration_plan.steps().map(|(place, step)| {
+        let found = check_step(&now.seen_in(network), step);
+        now.take(step);
         (place, found.err().unwrap_or_default())
     });
     judged.collect()
 }
 
-/// The network as legs have left it.
+/// The network as steps have left it.
 #[derive(Debug, Clone)]
 struct Now {
     tables: Tables,
@@ -130,8 +130,8 @@ impl Now {
         }
     }
 
-    fn take(&mut self, leg: MigrationStep<'_>) {
-        match leg {
+    fn take(&mut self, step: MigrationStep<'_>) {
+        match step {
             MigrationStep::Round(round) => {
                 self.unsure.retain(|node, _| !round.contains_key(node));
                 self.tables.extend(round.clone());
@@ -192,7 +192,7 @@ pub(crate) fn at_rest(
         };
         let concerned = concerned.iter().copied();
         let mesh = Mesh::at_rest(&ground, to, &tables, concerned);
-        Some(told(after, to, mesh.mishap()?))
+        Some(astray(after, to, mesh.mishap()?))
     };
     found.extend(network.fabric.endpoints().filter_map(lost));
     found
@@ -257,7 +257,7 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
         for pins in iter::once(&unpinned).chain(flows) {
             let mesh = Mesh::new(&ground, destination, &next, &nodes, pins);
             let mishap = mesh.mishap();
-            found.extend(mishap.map(|mishap| told(network, destination, mishap)));
+            found.extend(mishap.map(|mishap| astray(network, destination, mishap)));
         }
     }
     if found.is_empty() {
@@ -349,7 +349,7 @@ fn passes<'a>(
     })
 }
 
-fn told(network: &Network<'_>, destination: NodeId, mishap: Mishap) -> Unsound {
+fn astray(network: &Network<'_>, destination: NodeId, mishap: Mishap) -> Unsound {
     let fabric = network.fabric;
     let name = |node| fabric.name(node).to_owned();
     let trouble = match mishap {

@@ -2,9 +2,9 @@
 
 use reweave_tests::{Job, STAGE_TIMEOUT, Stage, wait_for};
 
-use crate::drawn::{Drawn, Kind};
 use crate::mpi::Mpi;
 use crate::play::must;
+use crate::random_scenario::{Kind, RandomScenario};
 use crate::running::{self, Done};
 
 pub(crate) enum Ranks<'s> {
@@ -13,9 +13,9 @@ pub(crate) enum Ranks<'s> {
 }
 
 impl<'s> Ranks<'s> {
-    pub(crate) fn start(stage: &'s Stage, drawn: &Drawn) -> Self {
-        match drawn.kind {
-            Kind::Mpi => Self::OfMpi(Mpi::start(stage, &drawn.hostfile(), &drawn.program())),
+    pub(crate) fn start(stage: &'s Stage, random: &RandomScenario) -> Self {
+        match random.kind {
+            Kind::Mpi => Self::OfMpi(Mpi::start(stage, &random.hostfile(), &random.program())),
             Kind::Streams | Kind::Ring => Self::OfLab(must(stage.job("train"))),
         }
     }

@@ -1,5 +1,5 @@
-//! NCCL's settings for a job's hosts, from a coordinator that knows their links from agents that are there. Files stand
-//! for what kernels would report of RDMA devices.
+//! NCCL settings for a job's hosts, from a coordinator that knows their links through running agents. Files stand for
+//! what kernels report of RDMA devices.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
@@ -12,27 +12,27 @@ use crate::needs::trial;
 use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{leaf_spine, up};
 
-/// What moves is large, and goes as it is; what is small must not wait for fences.
+/// Large messages are moved without a copy; small ones must not wait for fences.
 const LARGE_MESSAGE_BYTES: &str = "67108864";
 const SMALL_MESSAGE_BYTES: &str = "1024";
-/// By this it is known which device sends over which interface.
+/// This file links a device to its interface.
 const DEVICE_NAME_PATH: &str = "sys/class/infiniband/mlx5_0/device/net/eth0/name";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "nccl_settings_follow_links_of_job",
         STAGE_NEEDS,
-        nccl_is_told,
+        nccl_settings_follow_links,
     )]
 }
 
-/// Two ways lead from rack to rack, and one within each.
-fn nccl_is_told() {
+/// Between racks there are two paths, and within a rack there is one.
+fn nccl_settings_follow_links() {
     let stage = with_devices();
-    let across = wait_until_told(&stage, "h[0-3]");
+    let across = wait_for_settings(&stage, "h[0-3]");
     assert_eq!(value(&across, "NCCL_IB_HCA"), Some("=mlx5_0"), "{across}");
     assert_eq!(value(&across, "NCCL_IB_QPS_PER_CONNECTION"), Some("2"));
-    let within = wait_until_told(&stage, "h[2-3]");
+    let within = wait_for_settings(&stage, "h[2-3]");
     assert_eq!(value(&within, "NCCL_IB_QPS_PER_CONNECTION"), Some("1"));
     the_size_decides(&stage);
     a_command_finds_the_same(&stage);
@@ -69,15 +69,15 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Devices are known once agents have reported them.
-fn wait_until_told(stage: &Stage, hosts: &str) -> String {
+fn wait_for_settings(stage: &Stage, hosts: &str) -> String {
     must(wait_for("devices are known", STAGE_TIMEOUT, || {
-        let told = text(&exported(stage, hosts, &[]).stdout);
-        Ok(value(&told, "NCCL_IB_HCA").is_some().then_some(told))
+        let report = text(&exported(stage, hosts, &[]).stdout);
+        Ok(value(&report, "NCCL_IB_HCA").is_some().then_some(report))
     }))
 }
 
-fn value<'t>(told: &'t str, name: &str) -> Option<&'t str> {
-    let mut lines = told.lines();
+fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut lines = text.lines();
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
@@ -95,13 +95,13 @@ fn the_size_decides(stage: &Stage) {
     assert_ne!(value(&small, "NCCL_PROTO"), Some("simple"), "{small}");
     let trees = value(&small, "NCCL_ALGO");
     assert_eq!(trees, Some("allreduce:tree"), "{small}");
-    for told in [&large, &small] {
-        assert!(value(told, "NCCL_ALGO").is_some(), "{told}");
-        assert_eq!(value(told, "NCCL_IB_QPS_PER_CONNECTION"), Some("2"));
+    for report in [&large, &small] {
+        assert!(value(report, "NCCL_ALGO").is_some(), "{report}");
+        assert_eq!(value(report, "NCCL_IB_QPS_PER_CONNECTION"), Some("2"));
     }
 }
 
-/// Its name is that of a launcher that reaches all ranks.
+/// `reweave run` sets the same variables; the command has the name of a launcher that reaches all ranks.
 fn a_command_finds_the_same(stage: &Stage) {
     let launcher = stage.path("mpirun");
     symlink("/bin/sh", &launcher).expect("links can be made there");
@@ -109,7 +109,7 @@ fn a_command_finds_the_same(stage: &Stage) {
     let words = [
         "run",
         "--job",
-        "told",
+        "train",
         "--nccl",
         "2.28",
         "--hosts",
@@ -126,8 +126,8 @@ fn a_command_finds_the_same(stage: &Stage) {
     let output = unset(stage.operator().command(&words)).output();
     let output = output.expect("it was built");
     assert!(output.status.success(), "{output:?}");
-    let sorted = |told: &str| {
-        let mut lines: Vec<_> = told.lines().map(str::to_owned).collect();
+    let sorted = |line: &str| {
+        let mut lines: Vec<_> = line.lines().map(str::to_owned).collect();
         lines.sort();
         lines
     };
@@ -139,7 +139,7 @@ fn a_command_finds_the_same(stage: &Stage) {
     );
 }
 
-/// As if NCCL had no settings here.
+/// Removes all NCCL settings from the environment.
 fn unset(mut command: Command) -> Command {
     for name in [
         "NCCL_IB_HCA",
@@ -183,8 +183,8 @@ fn what_makes_no_sense_is_refused(stage: &Stage) {
     ] {
         let output = exported(stage, hosts, options);
         let said = text(&output.stderr);
-        let told = (output.status.code(), output.stdout.len());
-        assert_eq!(told, (Some(code), 0), "{hosts} {options:?}: {said}");
+        let report = (output.status.code(), output.stdout.len());
+        assert_eq!(report, (Some(code), 0), "{hosts} {options:?}: {said}");
         assert!(said.contains(why), "{hosts} {options:?}: {said}");
     }
 }
@@ -197,7 +197,7 @@ fn a_device_at_a_link_that_is_down_is_left_out(stage: &Stage) {
         Ok(is_left.then(|| text(&output.stderr)))
     }));
     assert!(said.contains("of h1 is down, or drained"), "{said}");
-    let others = wait_until_told(stage, "h0,h[2-3]");
+    let others = wait_for_settings(stage, "h0,h[2-3]");
     assert_eq!(value(&others, "NCCL_IB_HCA"), Some("=mlx5_0"));
     must(stage.join("leaf0", "h1"));
 }
