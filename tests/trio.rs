@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_agent::session::AgentUplink;
+use reweave_common::member::Admission;
 use reweave_link::uplink::{Certificate, Uplink, UplinkEvent};
 use reweave_link::{Channel, Dialer, Identity, LinkError, Listener, Role, Session, connect};
 use reweave_proto::message::CoordinatorMessage;
@@ -483,15 +484,16 @@ fn runtime() -> Runtime {
     runtime.expect("a runtime")
 }
 
-/// The next message other than the lists of present and removed coordinators.
+/// The next message other than the lists of present and removed coordinators. No coordinator is in its own list of the latter.
 async fn hear(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     loop {
-        let heard = session.receive(Channel::Commands).await?;
-        if !matches!(
-            heard,
-            CoordinatorMessage::Coordinators(_) | CoordinatorMessage::Removed(_)
-        ) {
-            return Ok(heard);
+        match session.receive(Channel::Commands).await? {
+            CoordinatorMessage::Coordinators(_) => {}
+            CoordinatorMessage::Removed(removed) => {
+                assert!(!removed.list.names(session.peer()), "{removed:?}");
+                assert!(removed.as_of > Admission::default(), "{removed:?}");
+            }
+            heard => return Ok(heard),
         }
     }
 }

@@ -156,6 +156,13 @@ impl DenyList {
             .collect()
     }
 
+    /// Denies none of them beyond this admission.
+    pub fn limit(&mut self, latest: Admission) {
+        for up_to in self.0.values_mut() {
+            *up_to = latest.min(*up_to);
+        }
+    }
+
     /// Only of members that this holds of.
     pub fn retain(&mut self, holds: impl Fn(&Member) -> bool) {
         self.0.retain(|member, _| holds(member));
@@ -210,32 +217,43 @@ impl DenyLists {
         }
     }
 
-    /// Adds what another coordinator knows.
-    pub fn merge(&mut self, theirs: Self) {
-        self.revoke(theirs.revoked);
-        self.replace_removed(RemovedCoordinators {
-            as_of: theirs.as_of,
-            list: theirs.removed,
-        });
-    }
-
     /// No list lifts a revocation, since a member that is admitted again has a later admission: a coordinator could lift its
-    /// own.
-    pub fn revoke(&mut self, more: DenyList) {
+    /// own. None reaches beyond the clock, or the member could never be admitted again.
+    pub fn revoke(&mut self, more: DenyList, clock: ListClock) {
         self.revoked.add(more);
+        self.revoked.limit(clock.latest);
     }
 
-    /// The sender may have applied less of the log, as a leader has that was deposed: only later lists lift a removal.
-    pub fn replace_removed(&mut self, theirs: RemovedCoordinators) {
-        if theirs.as_of >= self.as_of {
+    /// Only later lists lift a removal: the sender may have applied less of the log, as a leader has that was deposed. A date
+    /// ahead of the clock may be invented, to keep out the lists that remove its sender. So earlier lists remove coordinators as
+    /// well, until the clock has reached that date.
+    pub fn replace_removed(&mut self, theirs: RemovedCoordinators, clock: ListClock) {
+        let [held, new] = [self.as_of, theirs.as_of].map(|date| clock.credible(date));
+        if new > held {
             self.as_of = theirs.as_of;
             self.removed = theirs.list;
+        } else if new == held || self.as_of > clock.now {
+            self.removed.add(theirs.list);
         }
     }
+}
 
-    /// Members in both lists together.
-    pub fn count(&self) -> usize {
-        self.revoked.len() + self.removed.len()
+/// The clock of the machine that takes over lists. The dates in them are of other clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListClock {
+    pub now: Admission,
+    /// The latest date that a log may have: no two clocks are further apart.
+    pub latest: Admission,
+}
+
+impl ListClock {
+    /// The oldest date instead of one that no log has yet. This clock may be behind, so the lists themselves keep theirs.
+    fn credible(self, date: Admission) -> Admission {
+        if date <= self.latest {
+            date
+        } else {
+            Admission::default()
+        }
     }
 }
 
@@ -368,13 +386,32 @@ mod tests {
         }
     }
 
+    /// A clock at this time, and logs that may be ten later.
+    fn clock(now: u64) -> ListClock {
+        ListClock {
+            now: Admission(now),
+            latest: Admission(now + 10),
+        }
+    }
+
+    /// At a time after all of these lists.
+    fn merge(held: &mut DenyLists, theirs: DenyLists) {
+        let removed = theirs.removed_coordinators();
+        held.revoke(theirs.revoked, clock(100));
+        held.replace_removed(removed, clock(100));
+    }
+
+    fn is_removed(held: &DenyLists, name: &str) -> bool {
+        held.removed.names(&Member::new(Role::Coordinator, name))
+    }
+
     #[test]
     fn earlier_lists_lift_nothing() {
         let mut held = lists(7, &["c1"], &["c2"]);
         let before = held.clone();
-        held.merge(lists(6, &[], &["c3"]));
+        merge(&mut held, lists(6, &[], &["c3"]));
         assert_eq!(held, before);
-        held.merge(lists(6, &["c4"], &[]));
+        merge(&mut held, lists(6, &["c4"], &[]));
         let c4 = Member::new(Role::Coordinator, "c4");
         assert!(
             held.revoked.denies(&c4, Admission(6)),
@@ -386,12 +423,62 @@ mod tests {
     #[test]
     fn later_lists_lift_removals_alone() {
         let mut held = lists(7, &["c1"], &["c2"]);
-        held.merge(lists(9, &[], &["c3"]));
+        merge(&mut held, lists(9, &[], &["c3"]));
         let [c1, c2, c3] = ["c1", "c2", "c3"].map(|name| Member::new(Role::Coordinator, name));
         assert!(held.revoked.denies(&c1, Admission(7)));
         assert!(!held.removed.names(&c2) && held.removed.denies(&c3, Admission(9)));
-        held.merge(lists(8, &[], &["c2"]));
+        merge(&mut held, lists(8, &[], &["c2"]));
         assert!(!held.removed.names(&c2), "as one says that is behind");
+    }
+
+    /// Another program of this machine may have learned more under that date.
+    #[test]
+    fn same_date_lifts_no_removal() {
+        let mut held = lists(7, &[], &["c1"]);
+        merge(&mut held, lists(7, &[], &["c2"]));
+        assert!(["c1", "c2"].iter().all(|name| is_removed(&held, name)));
+        assert_eq!(held.as_of, Admission(7));
+    }
+
+    /// A coordinator invents a date, to stay when it is removed.
+    #[test]
+    fn date_ahead_blocks_no_removal() {
+        let mut held = lists(20, &[], &[]);
+        held.replace_removed(lists(12, &[], &["c1"]).removed_coordinators(), clock(12));
+        held.replace_removed(lists(13, &[], &[]).removed_coordinators(), clock(13));
+        assert!(is_removed(&held, "c1"), "an earlier list lifts none");
+        assert_eq!(held.as_of, Admission(20));
+        let stale = lists(19, &[], &["c2"]).removed_coordinators();
+        held.replace_removed(stale, clock(20));
+        assert!(!is_removed(&held, "c2"), "the clock has reached that date");
+        held.replace_removed(lists(21, &[], &[]).removed_coordinators(), clock(21));
+        assert!(!is_removed(&held, "c1"));
+    }
+
+    #[test]
+    fn incredible_date_yields_but_stays() {
+        let mut held = lists(50, &[], &["c1"]);
+        let before = held.clone();
+        held.revoke(DenyList::default(), clock(12));
+        held.replace_removed(RemovedCoordinators::default(), clock(12));
+        held.replace_removed(before.removed_coordinators(), clock(12));
+        assert_eq!(held, before, "the clock may be the wrong one");
+        held.replace_removed(lists(12, &[], &["c2"]).removed_coordinators(), clock(12));
+        assert_eq!(held, lists(12, &[], &["c2"]));
+        held.replace_removed(before.removed_coordinators(), clock(12));
+        assert_eq!(held.as_of, Admission(12));
+    }
+
+    #[test]
+    fn revocations_end_at_the_clock() {
+        let mut held = DenyLists::default();
+        held.revoke(lists(u64::MAX, &["c1"], &[]).revoked, clock(12));
+        let c1 = Member::new(Role::Coordinator, "c1");
+        assert!(held.revoked.denies(&c1, Admission(22)));
+        assert!(
+            !held.revoked.denies(&c1, Admission(23)),
+            "it is admitted again"
+        );
     }
 
     #[test]

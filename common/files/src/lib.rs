@@ -29,6 +29,12 @@ pub trait FileSystem: Debug {
     /// An empty file, in place of the one that had this path.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
 
+    /// An empty file of this mode, where the path is free. What root creates in the folder of a user belongs to that user.
+    /// Simulated disks have neither modes nor users.
+    fn create_new(&self, path: &Path, _mode: u32) -> io::Result<Self::File> {
+        self.create(path)
+    }
+
     /// For writing behind the end. Made where it is not there, and then only its owner can read it.
     fn append(&self, path: &Path) -> io::Result<Self::File>;
 

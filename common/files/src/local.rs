@@ -1,14 +1,16 @@
 //! The files of this machine.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::statvfs::statvfs;
 
 use crate::{Entry, FileHandle, FileSystem};
+
+const ROOT_UID: u32 = 0;
 
 #[derive(Debug, Clone, Copy)]
 pub struct LocalFiles;
@@ -29,6 +31,24 @@ impl FileSystem for LocalFiles {
 
     fn create(&self, path: &Path) -> io::Result<File> {
         File::create(path)
+    }
+
+    /// Follows no link: root may write in a folder where a user has placed one.
+    fn create_new(&self, path: &Path, mode: u32) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        // Whatever the umask.
+        file.set_permissions(Permissions::from_mode(mode))?;
+        let folder = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
+        if is_given_away(file.metadata()?.uid(), folder.uid()) {
+            // Some file systems allow root no such thing. The file stays root's there.
+            let _ = fchown(&file, Some(folder.uid()), Some(folder.gid()));
+        }
+        Ok(file)
     }
 
     fn append(&self, path: &Path) -> io::Result<File> {
@@ -76,6 +96,11 @@ impl FileSystem for LocalFiles {
     }
 }
 
+/// By the owners of a new file and of its folder.
+fn is_given_away(file_uid: u32, folder_uid: u32) -> bool {
+    file_uid == ROOT_UID && folder_uid != ROOT_UID
+}
+
 impl FileHandle for File {
     fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
@@ -113,6 +138,35 @@ mod tests {
     use nix::errno::Errno;
 
     use super::*;
+
+    #[test]
+    fn new_file_has_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, mode) in [("key", 0o600), ("certificate", 0o644)] {
+            let path = folder.path().join(name);
+            let file = LocalFiles.create_new(&path, mode).unwrap();
+            let about = file.metadata().unwrap();
+            assert_eq!(about.permissions().mode() & 0o777, mode);
+            assert_eq!(about.uid(), fs::metadata(folder.path()).unwrap().uid());
+        }
+    }
+
+    #[test]
+    fn new_file_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let [link, target] = ["link", "target"].map(|name| folder.path().join(name));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let refused = LocalFiles.create_new(&link, 0o600).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert!(!target.exists());
+    }
+
+    #[test]
+    fn only_root_gives_files_away() {
+        let users = [(0, 1000), (0, 0), (1000, 1000), (1000, 0), (1000, 1001)];
+        let given = users.map(|(file, folder)| is_given_away(file, folder));
+        assert_eq!(given, [true, false, false, false, false]);
+    }
 
     #[test]
     fn reserve_is_no_part_of_file() {

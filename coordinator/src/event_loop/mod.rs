@@ -445,12 +445,11 @@ impl EventLoop {
     fn publish_denied(&self) {
         let membership = self.office.state().membership();
         self.denied.send_if_modified(|published| {
-            let changed = published.revoked != *membership.denied()
-                || published.removed != *membership.removed();
-            if changed {
+            let is_outdated = membership.outdates(published);
+            if is_outdated {
                 *published = membership.deny_lists();
             }
-            changed
+            is_outdated
         });
     }
 

@@ -22,7 +22,7 @@ pub(super) struct EncodedLists {
     pub(super) drivers: EncodedMessage,
 }
 
-/// The version of each list: how often it has changed.
+/// The version of each list: how often it has changed, or got another date.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ListVersions {
     revoked: u64,
@@ -38,8 +38,8 @@ pub(crate) struct DenyListUpdates {
     whole: EncodedLists,
     /// The revocations of each of the last versions, oldest first.
     added: VecDeque<EncodedLists>,
-    /// The list of all removed coordinators, once the log has a time. A member that was away may still refuse one that was
-    /// added again.
+    /// The list of all removed coordinators, once the log has a date. A member that was away may still refuse one that was
+    /// added again, or one of an earlier log.
     removed: Option<EncodedLists>,
 }
 
@@ -57,6 +57,13 @@ impl EncodedLists {
         Ok(Self { agents, drivers })
     }
 
+    /// None of a log without a date: no member could put the list in order.
+    fn dated(lists: &DenyLists) -> Result<Option<Self>, LinkError> {
+        let removed = Some(lists.removed_coordinators());
+        let removed = removed.filter(|it| it.as_of > Admission::default());
+        removed.map(Self::removed).transpose()
+    }
+
     fn removed(removed: RemovedCoordinators) -> Result<Self, LinkError> {
         let drivers = EncodedMessage::new(&DriverOrder::Removed(removed.clone()))?;
         let agents = EncodedMessage::new(&CoordinatorMessage::Removed(removed))?;
@@ -66,11 +73,9 @@ impl EncodedLists {
 
 impl DenyListUpdates {
     pub(crate) fn first(lists: DenyLists) -> Result<Self, LinkError> {
-        let removed = Some(lists.removed_coordinators());
-        let removed = removed.filter(|it| it.as_of > Admission::default());
         Ok(Self {
             whole: EncodedLists::whole(&lists.revoked)?,
-            removed: removed.map(EncodedLists::removed).transpose()?,
+            removed: EncodedLists::dated(&lists)?,
             lists,
             versions: ListVersions::default(),
             added: VecDeque::new(),
@@ -91,9 +96,9 @@ impl DenyListUpdates {
                 added.pop_front();
             }
         }
-        if lists.removed != self.lists.removed {
+        if (lists.as_of, &lists.removed) != (self.lists.as_of, &self.lists.removed) {
             versions.removed += 1;
-            removed = Some(EncodedLists::removed(lists.removed_coordinators())?);
+            removed = EncodedLists::dated(&lists)?;
         }
         Ok(Self {
             lists,
@@ -255,6 +260,29 @@ mod tests {
             all(&added_again),
             "a member that was away may refuse them still"
         );
+    }
+
+    /// A member that has removals of an earlier log keeps them until there is a list of a later date.
+    #[test]
+    fn later_date_is_sent_alone() {
+        let dated = |as_of| DenyLists {
+            as_of: Admission(as_of),
+            ..DenyLists::default()
+        };
+        // Each date takes more bytes than the one before.
+        let undated = DenyListUpdates::first(dated(0)).unwrap();
+        assert!(bytes(&undated, None, true).is_empty());
+        let first = undated.followed_by(dated(7)).unwrap();
+        let later = first.followed_by(dated(1_700_000_000_000_000)).unwrap();
+        for (updates, before) in [(&first, &undated), (&later, &first)] {
+            let sent = updates.updates_since(Some(before.versions()), |_| true);
+            let sent: Vec<_> = sent.iter().map(|words| words.agents.bytes()).collect();
+            let removed = EncodedLists::dated(&updates.lists).unwrap().unwrap();
+            assert_eq!(sent, [removed.agents.bytes()]);
+        }
+        let same = later.followed_by(dated(1_700_000_000_000_000)).unwrap();
+        let unsent = same.updates_since(Some(later.versions()), |_| true);
+        assert!(unsent.is_empty());
     }
 
     #[test]

@@ -32,6 +32,15 @@ impl SharedDenyList {
         });
     }
 
+    /// In one step: several sessions may change them.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut DenyLists)) {
+        self.0.send_if_modified(|held| {
+            let before = held.clone();
+            change(held);
+            *held != before
+        });
+    }
+
     pub(crate) fn now(&self) -> watch::Ref<'_, DenyLists> {
         self.0.borrow()
     }

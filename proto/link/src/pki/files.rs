@@ -1,10 +1,12 @@
 //! Certificates and keys on disk: written atomically, and keys readable by their owner alone. A member's key may be
 //! root's and shared with a group.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
 
@@ -15,6 +17,8 @@ pub(crate) const PUBLIC_MODE: u32 = 0o644;
 const GROUP_OTHER_BITS: u32 = 0o077;
 const GROUP_READ_BIT: u32 = 0o040;
 const ROOT_UID: u32 = 0;
+/// Other programs hold the lock for two or three writes.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(crate) fn read(path: &Path) -> Result<String, PkiError> {
     fs::read_to_string(path).map_err(|source| PkiError::Read {
@@ -106,6 +110,22 @@ pub(crate) fn lock(dir: &Path) -> Result<File, PkiError> {
         Ok(dir)
     };
     locked().map_err(|source| write_error(dir, source))
+}
+
+/// The same lock, unless other programs hold it for this long.
+pub(crate) fn lock_within(dir: &Path, timeout: Duration) -> io::Result<File> {
+    let end = Instant::now() + timeout;
+    let dir = File::open(dir)?;
+    loop {
+        match dir.try_lock() {
+            Ok(()) => return Ok(dir),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                thread::sleep(LOCK_RETRY_INTERVAL);
+            }
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(TryLockError::Error(source)) => return Err(source),
+        }
+    }
 }
 
 /// Renames one file of a folder over another.

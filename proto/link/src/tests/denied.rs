@@ -1,5 +1,9 @@
 //! The notices of coordinators by which an agent denies others, now and when it starts again.
 
+use std::fs::File;
+use std::future;
+use std::pin::pin;
+
 use reweave_common::member::{Admission, DenyList, DenyLists, Member, RemovedCoordinators};
 
 use super::cluster::{Cluster, listen, session};
@@ -49,9 +53,9 @@ impl Notified {
     }
 }
 
-fn denying(role: Role, name: &str, up_to: u64) -> DenyList {
+fn denying(name: &str, up_to: u64) -> DenyList {
     let mut list = DenyList::default();
-    list.deny(Member::new(role, name), Admission(up_to));
+    list.deny(Member::new(Role::Coordinator, name), Admission(up_to));
     list
 }
 
@@ -64,9 +68,12 @@ fn revoking(revoked: DenyList) -> DenyLists {
 
 /// As of this time, of coordinators that were removed then.
 fn removing(as_of: u64, names: &[&str]) -> DenyLists {
-    let mut lists = DenyLists::default();
-    lists.replace_removed(removal(as_of, names));
-    lists
+    let RemovedCoordinators { as_of, list } = removal(as_of, names);
+    DenyLists {
+        as_of,
+        removed: list,
+        ..DenyLists::default()
+    }
 }
 
 fn removal(as_of: u64, names: &[&str]) -> RemovedCoordinators {
@@ -86,12 +93,12 @@ async fn older_list_readmits_no_coordinator() {
     let Notified {
         file, to_c0, to_c1, ..
     } = &notified;
-    file.note_removed(to_c0, removal(9, &["c2"]));
+    file.note_removed(to_c0, removal(9, &["c2"])).await;
     for older in [removal(8, &[]), removal(8, &["c3"])] {
-        file.note_removed(to_c1, older);
+        file.note_removed(to_c1, older).await;
         notified.expect(&removing(9, &["c2"]));
     }
-    file.note_removed(to_c1, removal(10, &[]));
+    file.note_removed(to_c1, removal(10, &[])).await;
     notified.expect(&removing(10, &[]));
 }
 
@@ -101,14 +108,14 @@ async fn denied_coordinators_lists_are_ignored() {
     let Notified {
         file, to_c0, to_c1, ..
     } = &notified;
-    let c1 = denying(Role::Coordinator, "c1", 20);
-    file.note_revoked(to_c0, c1.clone());
+    let c1 = denying("c1", 20);
+    file.note_revoked(to_c0, c1.clone()).await;
     let only_c1 = revoking(c1);
-    file.note_removed(to_c1, removal(30, &["c0"]));
+    file.note_removed(to_c1, removal(30, &["c0"])).await;
     notified.expect(&only_c1);
-    file.note_revoked(to_c1, denying(Role::Coordinator, "c0", 30));
+    file.note_revoked(to_c1, denying("c0", 30)).await;
     notified.expect(&only_c1);
-    file.note_removed(to_c0, removal(30, &["c3"]));
+    file.note_removed(to_c0, removal(30, &["c3"])).await;
     assert_eq!(notified.held().removed, removal(30, &["c3"]).list);
 }
 
@@ -117,11 +124,11 @@ async fn denied_coordinators_lists_are_ignored() {
 async fn later_lists_lift_no_revocation() {
     let notified = Notified::new().await;
     let Notified { file, to_c0, .. } = &notified;
-    let mut revoked = denying(Role::Coordinator, "c2", 7);
-    file.note_revoked(to_c0, revoked.clone());
-    let more = denying(Role::Viewer, "vic", 9);
-    file.note_revoked(to_c0, more.clone());
-    file.note_revoked(to_c0, DenyList::default());
+    let mut revoked = denying("c2", 7);
+    file.note_revoked(to_c0, revoked.clone()).await;
+    let more = denying("c3", 9);
+    file.note_revoked(to_c0, more.clone()).await;
+    file.note_revoked(to_c0, DenyList::default()).await;
     revoked.add(more);
     notified.expect(&revoking(revoked));
 }
@@ -134,7 +141,28 @@ async fn implausible_removals_are_ignored() {
     let mut early = removal(9, &["c2"]);
     early.as_of = Admission(8);
     for wrong in [removal(u64::MAX, &["c2"]), early] {
-        file.note_removed(to_c0, wrong);
+        file.note_removed(to_c0, wrong).await;
         notified.expect(&DenyLists::default());
     }
+}
+
+/// Another program holds the lock of the folder, and the member has one thread.
+#[tokio::test]
+async fn notice_denies_before_it_is_written() {
+    let notified = Notified::new().await;
+    let Notified { file, to_c0, .. } = &notified;
+    let other = File::open(notified.cluster.dir("h0")).unwrap();
+    other.lock().unwrap();
+    let mut noting = pin!(file.note_removed(to_c0, removal(9, &["c2"])));
+    tokio::select! {
+        biased;
+        () = &mut noting => panic!("it keeps the thread until the lock is free"),
+        () = future::ready(()) => {}
+    }
+    assert_eq!(notified.held(), removing(9, &["c2"]));
+    other.unlock().unwrap();
+    noting.await;
+    // On a stalled machine the wait for the lock has ended, and this writes it.
+    file.note_removed(to_c0, removal(9, &["c2"])).await;
+    notified.expect(&removing(9, &["c2"]));
 }

@@ -239,7 +239,7 @@ async fn listen<D: MemberProtocol>(
             Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
             // It is the one in use.
             Ok(Order::Here) => {}
-            Ok(notice) => notices.note(session, notice),
+            Ok(notice) => notices.note(session, notice).await,
             Err(error) => return SessionEnd::Lost(error),
         }
     }

@@ -13,11 +13,14 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Unless its coordinator is denied: what it has sent before it was may still come.
-    pub(super) fn note<T>(&self, from: &Session, notice: Order<T>) {
+    /// Unless its coordinator is denied: what it has sent before it was may still come. The next message of the session waits
+    /// until the lists are in their file, and all else goes on.
+    pub(super) async fn note<T>(&self, from: &Session, notice: Order<T>) {
         match notice {
-            Order::Denied(list) | Order::DeniedMore(list) => self.denied.note_revoked(from, list),
-            Order::Removed(list) => self.denied.note_removed(from, list),
+            Order::Denied(list) | Order::DeniedMore(list) => {
+                self.denied.note_revoked(from, list).await;
+            }
+            Order::Removed(list) => self.denied.note_removed(from, list).await,
             Order::Coordinators(seats) if self.denied.check(from).is_ok() => self.known.note(seats),
             Order::Coordinators(_)
             | Order::Instructed(_)

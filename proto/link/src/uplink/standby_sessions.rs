@@ -220,7 +220,7 @@ impl StandbyContext {
                 // Only the current coordinator's redirects count.
                 Ok(Order::Elsewhere(_)) => {}
                 Ok(Order::Instructed(_) | Order::Renewed { .. }) | Err(_) => return false,
-                Ok(notice) => self.notices.note(session, notice),
+                Ok(notice) => self.notices.note(session, notice).await,
             }
         }
     }

@@ -19,6 +19,8 @@ pub(crate) const MAX_REVOKED_MEMBERS: usize = 1 << 16;
 /// repeated because no reply came, would otherwise make it valid again.
 const SPENT_TOKEN_TTL: Duration = Duration::from_hours(24);
 const MAX_SPENT_TOKENS: usize = 1 << 16;
+/// Each admission has a date. Thousands of members that join together would each get the lists again with each of them.
+const REDATING_INTERVAL: Duration = Duration::from_mins(1);
 /// The limit of web and script sessions.
 pub(crate) const MAX_VISITORS: usize = 1024;
 
@@ -115,6 +117,19 @@ impl Membership {
 
     pub fn removed(&self) -> &DenyList {
         &self.removed
+    }
+
+    /// The date of the deny lists.
+    pub fn as_of(&self) -> Admission {
+        self.newest
+    }
+
+    /// Whether members need the lists again. They need a later date too: a member that has the lists of an earlier log keeps
+    /// its removals until there is one.
+    pub fn outdates(&self, published: &DenyLists) -> bool {
+        let apart_us = self.newest.0.abs_diff(published.as_of.0);
+        let is_redated = u128::from(apart_us) >= REDATING_INTERVAL.as_micros();
+        is_redated || published.revoked != self.denied || published.removed != self.removed
     }
 
     /// The lists by which members refuse certificates.
@@ -282,6 +297,26 @@ mod tests {
         let mut bytes = [0; 32];
         bytes[..4].copy_from_slice(&number.to_be_bytes());
         Digest(bytes)
+    }
+
+    #[test]
+    fn later_date_outdates_published_lists() {
+        let mut membership = Membership::default();
+        let mut published = membership.deny_lists();
+        assert!(!membership.outdates(&published));
+        let begins = Moment::from_micros(1_700_000_000_000_000);
+        // An admission changes no list.
+        let mut admit = |at, published: &DenyLists| {
+            membership.admit(at, secret(1), secret(2), String::new());
+            assert_eq!(membership.as_of(), membership.deny_lists().as_of);
+            let is_due = membership.outdates(published);
+            (is_due, membership.deny_lists())
+        };
+        let (is_due, dated) = admit(begins, &published);
+        assert!(is_due, "it has its first date");
+        published = dated;
+        assert!(!admit(begins + Duration::from_secs(59), &published).0);
+        assert!(admit(begins + Duration::from_secs(60), &published).0);
     }
 
     #[test]
