@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use local::LocalFiles;
-pub use replace::{remove_beside, replace, take_place, write_beside};
+pub use replace::{remove_beside, replace, replace_through, take_place, write_beside};
 
 /// Files by their paths. A write may be lost until its file is synced; a name, until its folder is.
 pub trait FileSystem: Debug {
@@ -28,6 +28,9 @@ pub trait FileSystem: Debug {
 
     /// An empty file, in place of the one that had this path.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// An empty file. [`io::ErrorKind::AlreadyExists`] where the path is taken.
+    fn create_new(&self, path: &Path) -> io::Result<Self::File>;
 
     /// For writing behind the end. Made where it is not there, and then only its owner can read it.
     fn append(&self, path: &Path) -> io::Result<Self::File>;

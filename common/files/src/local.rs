@@ -31,6 +31,10 @@ impl FileSystem for LocalFiles {
         File::create(path)
     }
 
+    fn create_new(&self, path: &Path) -> io::Result<File> {
+        File::create_new(path)
+    }
+
     fn append(&self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.append(true).create(true).mode(0o600).open(path)
@@ -62,7 +66,10 @@ impl FileSystem for LocalFiles {
         fs::create_dir_all(folder)
     }
 
+    /// An empty path is the folder of a bare name.
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        let is_bare = folder.as_os_str().is_empty();
+        let folder = if is_bare { Path::new(".") } else { folder };
         File::open(folder)?.sync_all()
     }
 
@@ -143,6 +150,12 @@ mod tests {
         file.overwrite(b"no").unwrap();
         file.write_all(b" more").unwrap();
         assert_eq!(fs::read(log.path()).unwrap(), b"no entry more");
+    }
+
+    #[test]
+    fn folder_of_bare_name_is_synced() {
+        let folder = Path::new("log").parent().unwrap();
+        LocalFiles.sync_folder(folder).unwrap();
     }
 
     #[test]
