@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Do the tests notice when something is done in a wrong way? Each patch here is one mistake, in the folder of the tests
-# that must fail because of it; it is made in a copy of the tree.
+# that must fail because of it, or of what several tests share; it is made in a copy of the tree.
 #
 #     tests/planted/run.sh [TESTS | TESTS/NAME...]            # all, or those named
 #     tests/planted/run.sh --gate [TESTS | TESTS/NAME...]     # with the few seeds that make test plays: 25 must fail
@@ -44,6 +44,9 @@ declare -A tests=(
     [common]="--package reweave-common --lib"
     [kernel]="--package reweave-agent --test kernel"
 )
+
+# Of what several rooms share, each mistake must be noticed by the tests of each of these.
+declare -A sharers=([files]="link replication history")
 
 # As make test runs them: in the lab only the finished program is root, and measured rates and others' daemons are left to
 # make test-lab.
@@ -97,7 +100,9 @@ rehearse() {
 
 # One that cannot be made, or not compiled, tells nothing, and the others are tried all the same.
 planted() {
-    local name=${1%.patch} test=${1%%/*} seeds=$2 file=$tree/tests/planted/$1
+    local test=${1%%:*} patch=${1#*:} seeds=$2
+    local name=${patch%.patch} file=$tree/tests/planted/$patch
+    [[ $test == "${patch%%/*}" ]] || name+=" by $test"
     local make=(patch --quiet --fuzz=0 --directory "$copy" --strip 1)
     if ! "${make[@]}" --dry-run <"$file" >"$copy/output" 2>&1; then
         echo "$name: NOT planted: $(head -1 "$copy/output")"
@@ -118,10 +123,20 @@ planted() {
     $noticed
 }
 
-mapfile -t all < <(cd tests/planted && printf '%s\n' */*.patch)
+# The tests that must notice a patch, and the patch: one line for each of those tests.
+with_tests() {
+    local patch test
+    for patch; do
+        for test in ${sharers[${patch%%/*}]:-${patch%%/*}}; do
+            printf '%s:%s\n' "$test" "$patch"
+        done
+    done
+}
+
+mapfile -t all < <(cd tests/planted && with_tests */*.patch)
 patches=("${all[@]}")
 if (($#)); then
-    mapfile -t patches < <(for named; do printf '%s\n' "${all[@]}" | grep -- "^${named%.patch}[/.]"; done)
+    mapfile -t patches < <(for named; do printf '%s\n' "${all[@]}" | grep -- ":${named%.patch}[/.]"; done)
 fi
 ((${#patches[@]} > 0)) || { echo "no mistake is called $*" >&2; exit 2; }
 git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents --no-dereference -t "$copy"
@@ -132,7 +147,7 @@ try_with() {
     shift
     unnoticed=()
     for patch; do
-        rehearse "${patch%%/*}" "$seeds"
+        rehearse "${patch%%:*}" "$seeds"
         planted "$patch" "$seeds" || unnoticed+=("$patch")
     done
 }
@@ -146,7 +161,7 @@ if $is_gate; then
 else
     left=() hopeless=()
     for patch in "${unnoticed[@]}"; do
-        if [[ -n ${many[${patch%%/*}]:-} ]]; then left+=("$patch"); else hopeless+=("$patch"); fi
+        if [[ -n ${many[${patch%%:*}]:-} ]]; then left+=("$patch"); else hopeless+=("$patch"); fi
     done
     try_with many "${left[@]}"
     unnoticed+=("${hopeless[@]}")

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use local::LocalFiles;
-pub use replace::{remove_beside, replace, take_place, write_beside};
+pub use replace::{remove_beside, replace, replace_through, take_place, write_beside};
 
 /// Files by their paths. A write may be lost until its file is synced; a name, until its folder is.
 pub trait FileSystem: Debug {
@@ -29,10 +29,13 @@ pub trait FileSystem: Debug {
     /// An empty file, in place of the one that had this path.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// An empty file of this mode, where the path is free. What root creates in the folder of a user belongs to that user.
-    /// Simulated disks have neither modes nor users.
-    fn create_new(&self, path: &Path, _mode: u32) -> io::Result<Self::File> {
-        self.create(path)
+    /// An empty file. [`io::ErrorKind::AlreadyExists`] where the path is taken.
+    fn create_new(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// As [`FileSystem::create_new`], with exactly this mode. What root creates in the folder of a user belongs to that
+    /// user. Simulated disks have neither modes nor users.
+    fn create_with_mode(&self, path: &Path, _mode: u32) -> io::Result<Self::File> {
+        self.create_new(path)
     }
 
     /// For writing behind the end. Made where it is not there, and then only its owner can read it.

@@ -33,8 +33,12 @@ impl FileSystem for LocalFiles {
         File::create(path)
     }
 
+    fn create_new(&self, path: &Path) -> io::Result<File> {
+        File::create_new(path)
+    }
+
     /// Follows no link: root may write in a folder where a user has placed one.
-    fn create_new(&self, path: &Path, mode: u32) -> io::Result<File> {
+    fn create_with_mode(&self, path: &Path, mode: u32) -> io::Result<File> {
         let mut options = OpenOptions::new();
         let file = options
             .write(true)
@@ -82,7 +86,10 @@ impl FileSystem for LocalFiles {
         fs::create_dir_all(folder)
     }
 
+    /// An empty path is the folder of a bare name.
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        let is_bare = folder.as_os_str().is_empty();
+        let folder = if is_bare { Path::new(".") } else { folder };
         File::open(folder)?.sync_all()
     }
 
@@ -144,7 +151,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (name, mode) in [("key", 0o600), ("certificate", 0o644)] {
             let path = folder.path().join(name);
-            let file = LocalFiles.create_new(&path, mode).unwrap();
+            let file = LocalFiles.create_with_mode(&path, mode).unwrap();
             let about = file.metadata().unwrap();
             assert_eq!(about.permissions().mode() & 0o777, mode);
             assert_eq!(about.uid(), fs::metadata(folder.path()).unwrap().uid());
@@ -156,7 +163,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [link, target] = ["link", "target"].map(|name| folder.path().join(name));
         std::os::unix::fs::symlink(&target, &link).unwrap();
-        let refused = LocalFiles.create_new(&link, 0o600).unwrap_err();
+        let refused = LocalFiles.create_with_mode(&link, 0o600).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert!(!target.exists());
     }
@@ -197,6 +204,12 @@ mod tests {
         file.overwrite(b"no").unwrap();
         file.write_all(b" more").unwrap();
         assert_eq!(fs::read(log.path()).unwrap(), b"no entry more");
+    }
+
+    #[test]
+    fn folder_of_bare_name_is_synced() {
+        let folder = Path::new("log").parent().unwrap();
+        LocalFiles.sync_folder(folder).unwrap();
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! An object store as a shelf, or a part of one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -9,10 +8,7 @@ use object_store::path::Path as Place;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use tokio::runtime::Runtime;
 
-use crate::shelf::{Listed, Shelf, ShelfError};
-
-/// A store that does not answer for this long is taken for gone.
-const STORE_TIMEOUT: Duration = Duration::from_secs(20);
+use crate::shelf::{Listed, STORE_TIMEOUT, Shelf, ShelfError};
 
 #[derive(Debug)]
 pub(crate) struct Bucket {

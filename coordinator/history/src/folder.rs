@@ -1,18 +1,26 @@
 //! A folder as a shelf, by the files that all durable state rests on.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use reweave_common::lock::lock;
-use reweave_files::{Entry, FileSystem, replace};
+use reweave_files::{Entry, FileSystem, replace_through};
 
+use crate::place::Place;
 use crate::shelf::{Listed, Shelf, ShelfError};
 
 /// Of files that are being written, and of those that a crash left behind.
-const UNFINISHED_EXTENSION: &str = "new";
+const UNFINISHED_SUFFIX: &str = ".new";
+/// A writer goes on in few folders at a time.
+const MAX_SYNCED_FOLDERS: usize = 256;
+/// More names in a row are not taken by other processes.
+const MAX_DRAFT_NAMES: usize = 100;
 
 #[derive(Debug)]
 pub(crate) struct Folder<F> {
@@ -24,28 +32,75 @@ pub(crate) struct Folder<F> {
 }
 
 impl<F: FileSystem> Folder<F> {
-    /// Made where it is missing.
-    pub(crate) fn make(files: F, root: &Path) -> Result<Self, ShelfError> {
-        files
-            .make_folder(root)
-            .map_err(|source| ShelfError::Folder {
-                folder: root.to_owned(),
-                source,
-            })?;
-        Self::open(files, root)
-    }
-
-    pub(crate) fn open(files: F, root: &Path) -> Result<Self, ShelfError> {
-        let reached = files.list(root);
-        reached.map_err(|problem| ShelfError::Reach {
-            url: root.display().to_string(),
-            problem,
-        })?;
-        Ok(Self {
+    /// Nothing is read or made yet.
+    pub(crate) fn at(files: F, root: &Path) -> Self {
+        Self {
             files,
             root: root.to_owned(),
             synced: Mutex::default(),
+        }
+    }
+
+    /// Makes the folder where it is missing, and removes what crashes left in it.
+    pub(crate) fn make(&self) -> Result<(), ShelfError> {
+        let made = self.make_root();
+        made.map_err(|source| ShelfError::Folder {
+            folder: self.root.clone(),
+            source,
+        })?;
+        self.reach()?;
+        self.remove_leftovers();
+        Ok(())
+    }
+
+    /// Whether it is there and can be read.
+    pub(crate) fn reach(&self) -> Result<(), ShelfError> {
+        let reached = self.files.list(&self.root);
+        reached.map(drop).map_err(|problem| ShelfError::Reach {
+            url: self.root.display().to_string(),
+            problem,
         })
+    }
+
+    /// The same where it is there. One that is missing can be made later.
+    pub(crate) fn check(&self) -> Result<(), ShelfError> {
+        match self.files.entry(&self.root) {
+            Ok(Entry::Folder) => self.reach(),
+            Ok(Entry::File { .. }) => Err(ShelfError::NoFolder {
+                path: self.root.clone(),
+            }),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Folders are made from the top, each with its name on disk before the next. So a process that was killed meanwhile left at
+    /// most the lowest one with a name that may be lost.
+    fn make_root(&self) -> io::Result<()> {
+        let folders: Vec<_> = self.root.ancestors().collect();
+        let missing = folders.iter().take_while(|it| self.is_missing(it));
+        let (missing, there) = folders.split_at(missing.count());
+        if let Some(lowest) = there.first() {
+            // It may be a mount point, in a folder that cannot be synced.
+            let _ = self.sync_name(lowest);
+        }
+        for folder in missing.iter().rev() {
+            self.files.make_folder(folder)?;
+            self.sync_name(folder)?;
+        }
+        self.files.make_folder(&self.root)
+    }
+
+    fn is_missing(&self, folder: &Path) -> bool {
+        let found = self.files.entry(folder);
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// It is an entry of the folder above.
+    fn sync_name(&self, folder: &Path) -> io::Result<()> {
+        match folder.parent() {
+            Some(above) => self.files.sync_folder(above),
+            None => Ok(()),
+        }
     }
 
     fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
@@ -53,40 +108,107 @@ impl<F: FileSystem> Folder<F> {
         if !lock(&self.synced).contains(folder) {
             self.make_below(folder)?;
         }
-        replace(&self.files, path, content)
+        match self.replace(path, content) {
+            // An administrator has removed the folder, or another process has taken the draft for a leftover.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                lock(&self.synced).clear();
+                self.make_below(folder)?;
+                self.replace(path, content)
+            }
+            written => written,
+        }
     }
 
     /// Each is an entry of the one above, which has to reach the disk too.
     fn make_below(&self, folder: &Path) -> io::Result<()> {
+        if self.is_missing(&self.root) {
+            self.make_root()?;
+        }
         self.files.make_folder(folder)?;
         for below in folder.ancestors().take_while(|it| *it != self.root) {
-            self.files
-                .sync_folder(below.parent().unwrap_or(&self.root))?;
+            self.sync_name(below)?;
         }
-        lock(&self.synced).insert(folder.to_owned());
+        let mut synced = lock(&self.synced);
+        if synced.len() >= MAX_SYNCED_FOLDERS {
+            synced.clear();
+        }
+        synced.insert(folder.to_owned());
         Ok(())
     }
 
-    /// All files in and below a folder. What goes meanwhile is left out.
-    fn list_into(&self, folder: &Path, listed: &mut Vec<Listed>) -> io::Result<()> {
+    /// Another process may be writing the same file, also one of the same number on another machine.
+    fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        for _ in 0..MAX_DRAFT_NAMES {
+            match replace_through(&self.files, &draft_of(path), path, content) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                written => return written,
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Of files of the history: one writer makes those at a time, and writes again what it finds missing. Other files may be amid
+    /// their way. One that cannot be removed only takes space.
+    fn remove_leftovers(&self) {
+        for folder in Place::all_folders() {
+            let mut found = Vec::new();
+            let _ = self.find_into(&self.root.join(folder), &mut found);
+            for file in found.iter().filter(|file| is_leftover(&file.name)) {
+                let _ = self.files.remove(&self.root.join(&file.name));
+            }
+        }
+    }
+
+    /// All files in and below a folder. What goes meanwhile is left out, and so is a name that no store has.
+    fn find_into(&self, folder: &Path, found: &mut Vec<Listed>) -> io::Result<()> {
         for path in if_there(self.files.list(folder))? {
             match if_there(self.files.entry(&path).map(Some))? {
                 None => {}
-                Some(Entry::Folder) => self.list_into(&path, listed)?,
-                Some(Entry::File { bytes }) => listed.extend(self.listed(&path, bytes)),
+                Some(Entry::Folder) => self.find_into(&path, found)?,
+                Some(Entry::File { bytes }) => found.extend(self.listed(&path, bytes)),
             }
         }
         Ok(())
     }
 
-    /// None where it is unfinished, or has a name that no store has.
     fn listed(&self, path: &Path, bytes: u64) -> Option<Listed> {
-        let is_unfinished = path
-            .extension()
-            .is_some_and(|it| it == UNFINISHED_EXTENSION);
         let name = path.strip_prefix(&self.root).ok()?.to_str()?.to_owned();
-        (!is_unfinished).then_some(Listed { name, bytes })
+        Some(Listed { name, bytes })
     }
+}
+
+/// A name that no other writer of this process has: hidden, as readers of other makers leave out what begins with a dot.
+fn draft_of(path: &Path) -> PathBuf {
+    static DRAFTS: AtomicU64 = AtomicU64::new(0);
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}-{number}{UNFINISHED_SUFFIX}", process::id()));
+    path.with_file_name(name)
+}
+
+/// Whether it was to become a file of the history. Earlier builds wrote `part-1.new` for `part-1.parquet`, and before those
+/// `part-1.parquet#1`.
+fn is_leftover(path: &str) -> bool {
+    let Some((folder, name)) = path.rsplit_once('/') else {
+        return false;
+    };
+    let finished = match name.strip_suffix(UNFINISHED_SUFFIX) {
+        Some(draft) => match draft.strip_prefix('.') {
+            Some(named) => named.rsplit_once('.').map(|(file, _)| file.to_owned()),
+            None => Some(format!("{draft}.parquet")),
+        },
+        None => {
+            let numbered = name.rsplit_once('#');
+            let numbered = numbered.filter(|(_, number)| number.parse::<u64>().is_ok());
+            numbered.map(|(file, _)| file.to_owned())
+        }
+    };
+    finished.is_some_and(|file| Place::parse(&format!("{folder}/{file}")).is_some())
+}
+
+fn is_unfinished(path: &str) -> bool {
+    path.ends_with(UNFINISHED_SUFFIX) || is_leftover(path)
 }
 
 impl<F: FileSystem + Send> Shelf for Folder<F> {
@@ -105,8 +227,9 @@ impl<F: FileSystem + Send> Shelf for Folder<F> {
         let mut listed = Vec::new();
         let top = folder.map_or_else(|| self.root.clone(), |below| self.root.join(below));
         let name = folder.unwrap_or("the files");
-        self.list_into(&top, &mut listed)
+        self.find_into(&top, &mut listed)
             .map_err(failed("list", name))?;
+        listed.retain(|file| !is_unfinished(&file.name));
         Ok(listed)
     }
 
@@ -140,9 +263,30 @@ mod tests {
     use super::*;
 
     const NAME: &str = "kind=links/hour=14/part-1.parquet";
+    const HOUR_FOLDER: &str = "kind=links/resolution=1s/day=2026-11-20/hour=14";
+
+    /// Its name can be lost, and that of the folder above it.
+    fn root() -> PathBuf {
+        Path::new(ROOT).join("reweave/history")
+    }
 
     fn folder_on(files: &LossyFiles) -> Folder<LossyFiles> {
-        Folder::open(files.clone(), Path::new(ROOT)).unwrap()
+        Folder::at(files.clone(), &root())
+    }
+
+    fn made_on(files: &LossyFiles) -> Result<Folder<LossyFiles>, ShelfError> {
+        let folder = folder_on(files);
+        folder.make()?;
+        Ok(folder)
+    }
+
+    fn put(folder: &Folder<LossyFiles>, name: &str) -> Result<(), ShelfError> {
+        folder.put(name, Bytes::from_static(b"it"))
+    }
+
+    fn is_whole(files: &LossyFiles, name: &str) -> bool {
+        let found = folder_on(files).get(name).unwrap();
+        found.as_deref() == Some(&b"it"[..])
     }
 
     /// At each operation, also where an earlier process was killed at it and has left folders that it did not sync.
@@ -151,35 +295,79 @@ mod tests {
         for operation in 1.. {
             let files = LossyFiles::exact();
             files.die_at(operation);
-            let is_written = folder_on(&files)
-                .put(NAME, Bytes::from_static(b"it"))
-                .is_ok();
+            let is_written = made_on(&files).and_then(|it| put(&it, NAME)).is_ok();
             files.revive();
-            let again = folder_on(&files);
+            let again = made_on(&files).unwrap();
             let others = ["kind=links/hour=14/part-2.parquet", "part-3.parquet"];
             for other in others {
-                again.put(other, Bytes::from_static(b"it")).unwrap();
+                put(&again, other).unwrap();
             }
             // No name that was not synced is kept.
             files.lose_power_but(1);
-            let left = folder_on(&files);
             for name in others.into_iter().chain(is_written.then_some(NAME)) {
-                let found = left.get(name).unwrap();
-                assert_eq!(found.as_deref(), Some(&b"it"[..]), "{operation}: {name}");
+                assert!(is_whole(&files, name), "{operation}: {name}");
             }
             if is_written {
-                assert!(operation > 7, "{operation} operations are too few");
+                assert!(operation > 12, "{operation} operations are too few");
                 return;
             }
+        }
+    }
+
+    /// While the coordinator runs, and at any level. Nothing that is written later is lost.
+    #[test]
+    fn removed_folder_is_made_again() {
+        let all = [
+            root(),
+            root().join("kind=links"),
+            root().join("kind=links/hour=14"),
+        ];
+        for removed in all {
+            let files = LossyFiles::exact();
+            let folder = made_on(&files).unwrap();
+            put(&folder, NAME).unwrap();
+            files.remove_folder(&removed);
+            let names = ["kind=links/hour=15/part-1.parquet", NAME];
+            for name in names {
+                put(&folder, name).unwrap();
+            }
+            files.lose_power();
+            for name in names {
+                assert!(is_whole(&files, name), "{name} in {}", removed.display());
+            }
+        }
+    }
+
+    #[test]
+    fn synced_folders_are_bounded() {
+        let files = LossyFiles::exact();
+        let folder = made_on(&files).unwrap();
+        for hour in 0..=MAX_SYNCED_FOLDERS {
+            put(&folder, &format!("hour={hour}/part-1.parquet")).unwrap();
+        }
+        assert_eq!(lock(&folder.synced).len(), 1);
+    }
+
+    /// The other one may be amid the same file.
+    #[test]
+    fn writers_share_no_draft() {
+        let files = LossyFiles::exact();
+        let folder = made_on(&files).unwrap();
+        let drafts = [(), ()].map(|()| draft_of(&root().join(NAME)));
+        assert_ne!(drafts[0], drafts[1]);
+        for draft in drafts {
+            let name = draft.strip_prefix(root()).unwrap().to_str().unwrap();
+            put(&folder, name).unwrap();
+            assert!(folder.list(None).unwrap().is_empty(), "{name} is listed");
         }
     }
 
     #[test]
     fn unfinished_file_is_not_listed() {
         let files = LossyFiles::exact();
-        let folder = folder_on(&files);
-        folder.put(NAME, Bytes::from_static(b"it")).unwrap();
-        files.create(&Path::new(ROOT).join("part-2.new")).unwrap();
+        let folder = made_on(&files).unwrap();
+        put(&folder, NAME).unwrap();
+        files.create(&root().join("part-2.new")).unwrap();
         let names = |folder| {
             let listed = folder_on(&files).list(folder).unwrap();
             listed.into_iter().map(|it| it.name).collect::<Vec<_>>()
@@ -190,5 +378,43 @@ mod tests {
         folder.remove(NAME).unwrap();
         folder.remove(NAME).unwrap();
         assert_eq!(folder.get(NAME).unwrap(), None);
+    }
+
+    /// Of this build and of two earlier ones. What may be another program's stays.
+    #[test]
+    fn leftovers_go_and_foreign_files_stay() {
+        let files = LossyFiles::exact();
+        let folder = made_on(&files).unwrap();
+        let part = "part-0000000000000001-00000001-00000000";
+        let ours = [
+            format!("{HOUR_FOLDER}/.{part}.parquet.7-1.new"),
+            format!("{HOUR_FOLDER}/{part}.new"),
+            format!("{HOUR_FOLDER}/{part}.parquet#1"),
+        ];
+        let others = [
+            format!("{HOUR_FOLDER}/{part}.parquet"),
+            format!("{HOUR_FOLDER}/{part}.parquet#a"),
+            format!("{HOUR_FOLDER}/notes#1"),
+            format!("{HOUR_FOLDER}/notes.new"),
+            format!("kind=dogs/{part}.parquet#1"),
+            format!("{part}.parquet#1"),
+            ".shard-0-of-2.jsonl.7-1.new".to_owned(),
+        ];
+        for name in ours.iter().chain(&others) {
+            put(&folder, name).unwrap();
+        }
+        folder.reach().unwrap();
+        let listed: BTreeSet<_> = folder.list(None).unwrap().into_iter().collect();
+        assert!(
+            listed.iter().all(|it| !ours.contains(&it.name)),
+            "{listed:?}"
+        );
+        assert!(
+            ours.iter().all(|name| is_whole(&files, name)),
+            "reading removes none"
+        );
+        made_on(&files).unwrap();
+        let left = |names: &[String]| names.iter().filter(|it| is_whole(&files, it)).count();
+        assert_eq!([left(&ours), left(&others)], [0, others.len()]);
     }
 }

@@ -12,6 +12,7 @@ mod draft;
 mod entry;
 mod files;
 mod folder;
+mod folder_thread;
 mod keeper;
 mod kind;
 mod past;

@@ -47,6 +47,13 @@ impl Place {
         format!("kind={}/resolution={}", kind.name(), resolution.name())
     }
 
+    /// The folders of all kinds and resolutions.
+    pub(crate) fn all_folders() -> impl Iterator<Item = String> {
+        Kind::ALL.into_iter().flat_map(|kind| {
+            Resolution::ALL.map(|resolution| Self::folder_of_all(kind, resolution))
+        })
+    }
+
     /// What all places of this kind and resolution on the same day begin with.
     pub(crate) fn day_folder(&self) -> String {
         let all = Self::folder_of_all(self.kind, self.resolution);

@@ -2,13 +2,18 @@
 //!
 //! All other state of Reweave is written by a file system alone. An object store is none: it takes a file whole in one
 //! request, and has no file to open, nothing to sync and no folders. So what both can do is here, and a
-//! [`Folder`](crate::folder::Folder) does it by a file system: a file is written aside, brought to disk and renamed.
+//! [`Folder`](crate::folder::Folder) does it by a file system: a file is written aside, brought to disk and renamed. Both are
+//! waited for no longer than [`STORE_TIMEOUT`].
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
+
+/// A store that does not answer for this long is taken for gone.
+pub(crate) const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Error)]
 pub enum ShelfError {
@@ -36,6 +41,8 @@ pub enum ShelfError {
     },
     #[error("cannot start the event loop")]
     Start(#[source] std::io::Error),
+    #[error("cannot start a thread for the files")]
+    Thread(#[source] std::io::Error),
     #[error("cannot {what} {file}: {problem}")]
     Local {
         what: &'static str,

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use reweave_files::LocalFiles;
 
-use crate::folder::Folder;
+use crate::folder_thread::FolderThread;
 use crate::shelf::{Shelf, ShelfError};
 
 /// A folder, `file:///folder`, or with the feature `s3` also `s3://bucket/prefix`, whose credentials
 /// and endpoint come from the environment as the tools of AWS name them.
 pub(crate) fn open(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     match folder(url) {
-        Some(folder) => Ok(Box::new(Folder::make(LocalFiles, folder)?)),
+        Some(folder) => Ok(Box::new(FolderThread::make(LocalFiles, folder)?)),
         None => elsewhere(url),
     }
 }
@@ -19,21 +19,20 @@ pub(crate) fn open(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
 /// The same, and nothing is made.
 pub(crate) fn open_to_read(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     match folder(url) {
-        Some(folder) => Ok(Box::new(Folder::open(LocalFiles, folder)?)),
+        Some(folder) => Ok(Box::new(FolderThread::open(LocalFiles, folder)?)),
         None => elsewhere(url),
     }
 }
 
 /// Whether there can be a history at all; not whether it can be reached just now.
 pub fn check(url: &str) -> Result<(), ShelfError> {
-    match folder(url) {
-        Some(path) if path.exists() && !path.is_dir() => {
-            let path = path.to_owned();
-            Err(ShelfError::NoFolder { path })
-        }
-        Some(folder) if folder.exists() => Folder::open(LocalFiles, folder).map(drop),
-        Some(_) => Ok(()),
-        None => elsewhere(url).map(drop),
+    let Some(folder) = folder(url) else {
+        return elsewhere(url).map(drop);
+    };
+    match FolderThread::check(LocalFiles, folder) {
+        // It may answer later.
+        Err(ShelfError::Silent { .. }) => Ok(()),
+        checked => checked,
     }
 }
 

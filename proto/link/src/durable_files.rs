@@ -242,7 +242,7 @@ mod tests {
         let (scratch, folder) = scratch();
         folder.note(RECORD_FILE, &[1]).unwrap();
         // A folder with that name prevents the new file.
-        fs::create_dir(scratch.path().join("record.new")).unwrap();
+        fs::create_dir(scratch.path().join("record.json.new")).unwrap();
         let failed = folder.note(RECORD_FILE, &[2]);
         assert!(
             matches!(failed, Err(LockedFolderError::Write { .. })),

@@ -10,7 +10,8 @@ use crate::chance::Chance;
 use crate::content::{Bytes, FileContent};
 use crate::platter::{Platter, UNLIMITED_BYTES};
 
-/// This folder always exists, and so does the folder of a bare name.
+/// This folder always exists, as a mount point does, and so does the folder of a bare name. Another root is lost with its name:
+/// tests of who makes the root have one below this.
 pub const ROOT: &str = "data";
 
 /// Cheap to clone: all clones are one disk.
@@ -21,6 +22,19 @@ pub struct LossyFiles(Arc<Mutex<Platter>>);
 pub struct LossyFile {
     disk: LossyFiles,
     number: u64,
+    /// Opened by [`FileSystem::append`].
+    appends: bool,
+}
+
+/// The disk answers nothing meanwhile.
+#[derive(Debug)]
+pub struct Hang<'d>(MutexGuard<'d, Platter>);
+
+impl Hang<'_> {
+    /// All operations that wait go on.
+    pub fn end(self) {
+        drop(self.0);
+    }
 }
 
 impl LossyFiles {
@@ -72,6 +86,21 @@ impl LossyFiles {
     pub fn lose_power_but(&self, kept_bytes: usize) {
         let keeps_names = kept_bytes.is_multiple_of(2);
         self.platter().restart(kept_bytes, keeps_names);
+    }
+
+    /// Loses power and restores it. All that was written survives, synced or not. For a disk that is [`exact`](Self::exact).
+    pub fn lose_power_after_all(&self) {
+        self.platter().restart(UNLIMITED_BYTES as usize, true);
+    }
+
+    /// An operation waits until this ends.
+    pub fn hang(&self) -> Hang<'_> {
+        Hang(self.platter())
+    }
+
+    /// As an administrator removes a folder, with all that lies in it.
+    pub fn remove_folder(&self, folder: &Path) {
+        self.platter().remove_folder(folder);
     }
 
     /// One bit of what is synced in this file, if there is any.
@@ -137,8 +166,11 @@ impl LossyFiles {
     }
 
     fn file(&self, number: u64) -> LossyFile {
-        let disk = self.clone();
-        LossyFile { disk, number }
+        LossyFile {
+            disk: self.clone(),
+            number,
+            appends: false,
+        }
     }
 }
 
@@ -161,14 +193,20 @@ impl FileSystem for LossyFiles {
         Ok(self.file(number))
     }
 
+    fn create_new(&self, path: &Path) -> io::Result<LossyFile> {
+        let number = self.platter().create_new(path)?;
+        Ok(self.file(number))
+    }
+
     fn append(&self, path: &Path) -> io::Result<LossyFile> {
-        match self.open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let number = self.platter().make(path)?;
-                Ok(self.file(number))
-            }
+        let opened = match self.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_new(path),
             opened => opened,
-        }
+        };
+        opened.map(|file| LossyFile {
+            appends: true,
+            ..file
+        })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -220,7 +258,12 @@ impl FileHandle for LossyFile {
         Ok(platter.file(self.number)?.now.meant.len() as u64)
     }
 
+    /// Linux would write behind the end of a file that was opened for that, and report success.
     fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.appends {
+            let refusal = "a file that was opened to append to is overwritten";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, refusal));
+        }
         let mut platter = self.disk.platter();
         platter.write(self.number, Some(0), bytes)
     }
@@ -336,6 +379,86 @@ mod tests {
             assert_eq!(left, is_there.then(|| vec![2; kept_bytes]));
             assert_eq!(disk.list(&folder).is_ok(), is_there);
         }
+    }
+
+    /// Each level is an operation, which power can be lost amid.
+    #[test]
+    fn folders_are_made_level_by_level() {
+        let folder = Path::new(ROOT).join("audit/old");
+        let made = (1..=3).map(|operation| {
+            let disk = LossyFiles::exact();
+            disk.die_at(operation);
+            let is_made = disk.make_folder(&folder).is_ok();
+            disk.revive();
+            let is_begun = disk.list(folder.parent().expect("it lies below")).is_ok();
+            [is_begun, is_made]
+        });
+        let made: Vec<_> = made.collect();
+        assert_eq!(made, [[false, false], [true, false], [true, true]]);
+    }
+
+    #[test]
+    fn removed_folder_does_not_return() {
+        let folder = Path::new(ROOT).join("audit");
+        let path = folder.join("1");
+        let disk = LossyFiles::exact();
+        disk.make_folder(&folder).expect("there is power");
+        append(&mut disk.append(&path).expect("there is power"));
+        disk.sync_folder(&folder).expect("there is power");
+        disk.sync_folder(Path::new(ROOT)).expect("there is power");
+        disk.remove_folder(&folder);
+        for _ in 0..2 {
+            let kinds = [disk.read(&path).map(drop), disk.list(&folder).map(drop)]
+                .map(|it| it.map_err(|error| error.kind()));
+            assert_eq!(kinds, [Err(io::ErrorKind::NotFound); 2]);
+            disk.lose_power();
+        }
+    }
+
+    /// With no chance, all of it is lost or nothing is.
+    #[test]
+    fn exact_outcomes_are_complementary() {
+        let path = Path::new(NAME);
+        let left = [LossyFiles::lose_power, LossyFiles::lose_power_after_all].map(|lose| {
+            let disk = LossyFiles::exact();
+            let mut file = disk.create(path).expect("there is room");
+            file.write_all(&[1]).expect("there is room");
+            file.sync_all().expect("there is power");
+            disk.sync_folder(Path::new(FOLDER)).expect("there is power");
+            append(&mut file);
+            let mut other = disk.create(Path::new("other")).expect("there is room");
+            append(&mut other);
+            lose(&disk);
+            let whole = disk.read(path).expect("it is there");
+            (whole.len(), disk.read(Path::new("other")).is_ok())
+        });
+        assert_eq!(left, [(1, false), (601, true)]);
+    }
+
+    /// pwrite(2) writes behind the end of such a file.
+    #[test]
+    fn appended_file_is_not_overwritten() {
+        let disk = LossyFiles::exact();
+        let path = Path::new(NAME);
+        let mut file = disk.append(path).expect("there is room");
+        append(&mut file);
+        for mut opened in [file, disk.append(path).expect("it is there")] {
+            let refused = opened.overwrite(&[3]).expect_err("it appends");
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        }
+        let mut in_place = disk.open(path).expect("it is there");
+        in_place.overwrite(&[3]).expect("there is power");
+        assert_eq!(disk.read(path).expect("it is there")[..2], [3, 2]);
+    }
+
+    #[test]
+    fn new_file_replaces_none() {
+        let disk = LossyFiles::exact();
+        let path = Path::new(NAME);
+        append(&mut disk.create_new(path).expect("there is room"));
+        let refused = disk.create_new(path).expect_err("it is taken");
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(disk.read(path).expect("it is there"), [2; 600]);
     }
 
     #[test]

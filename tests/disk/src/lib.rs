@@ -1,9 +1,12 @@
-//! The one simulated disk of all tests: files in memory, by the traits that the product writes to.
+//! The simulated disk: files in memory, by the traits that the product writes to. All tests of what a disk does to durable state
+//! use it. The replica's tests have two doubles besides, for what no disk does: compactions that cannot be started, another
+//! process that writes between two reads, and a record of how room was asked for.
 //!
 //! A loss of power leaves of what was not synced some in part and some not at all. Either all of that is left to [`chance`]:
 //! sectors of writes, lengths, names, in any order. Or a test goes through all cases itself, by how much of each file is kept:
 //! see [`LossyFiles::exact`]. Bits flip in what was synced, and writes go to a wrong place. A full disk takes a part of a
 //! write. A sync that fails drops what it was to write, as Linux does.
+//! A disk that hangs answers nothing, as a mount whose server is gone.
 //!
 //! A file has its content twice: as it is found and as it was meant, so that damage is distinguished from what a loss of
 //! power may do.
@@ -14,4 +17,4 @@ mod files;
 mod platter;
 
 pub use content::Bytes;
-pub use files::{LossyFile, LossyFiles, ROOT};
+pub use files::{Hang, LossyFile, LossyFiles, ROOT};

@@ -167,6 +167,14 @@ impl Platter {
         Ok(number)
     }
 
+    pub(crate) fn create_new(&mut self, path: &Path) -> io::Result<u64> {
+        self.expect_power()?;
+        if self.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.make(path)
+    }
+
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let number = self.find(from)?;
         self.expect_folder_of(to)?;
@@ -191,16 +199,30 @@ impl Platter {
         Ok(inside.cloned().collect())
     }
 
-    /// All in one operation.
+    /// Each that is not there is an operation of its own, from the top.
     pub(crate) fn make_folder(&mut self, folder: &Path) -> io::Result<()> {
-        self.begin()?;
+        self.expect_power()?;
         let above: Vec<_> = folder.ancestors().filter(|it| !is_root(it)).collect();
         for path in above.into_iter().rev() {
             if !self.names.contains_key(path) {
+                self.begin()?;
                 self.add(path, FileContent::folder());
+                self.expect_power()?;
             }
         }
-        self.expect_power()
+        Ok(())
+    }
+
+    /// With all that lies in it, and as if it had never been there. No program does it through [`reweave_files::FileSystem`].
+    pub(crate) fn remove_folder(&mut self, folder: &Path) {
+        self.names.retain(|path, _| !path.starts_with(folder));
+        self.synced_names
+            .retain(|path, _| !path.starts_with(folder));
+        for naming in &mut self.unsynced_names {
+            naming.retain(|(path, _)| !path.starts_with(folder));
+        }
+        self.unsynced_names.retain(|naming| !naming.is_empty());
+        self.forget_unnamed();
     }
 
     pub(crate) fn sync_folder(&mut self, folder: &Path) -> io::Result<()> {

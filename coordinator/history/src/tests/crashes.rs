@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use reweave_sim_disk::LossyFiles;
 
-use super::scene::{Disk, Fault, chronicle, live, look, second};
+use super::scene::{Disk, Fault, Unsynced, chronicle, link, live, look, second};
 use crate::chronicle::{Chronicle, Rules};
 use crate::draft::{Draft, Made};
 use crate::keeper::{Keeper, MAX_UNSAVED_BYTES, read};
@@ -127,25 +128,89 @@ fn failed_merge_cleanup_is_repeated() {
     }
 }
 
-/// Written files are there, and some of the files that they replace have come back.
+/// Written files are there. Of the files that they replace, some have come back, or all, or none.
 #[test]
 fn power_loss_keeps_each_row_once() {
+    let outcomes = [
+        Unsynced::Drawn(0),
+        Unsynced::Drawn(1),
+        Unsynced::Lost,
+        Unsynced::Kept,
+    ];
     for at in 0..changes() {
-        for seed in [0, 1] {
-            let disk = Disk::drawn(seed);
+        for unsynced in outcomes {
+            let disk = Disk::leaving(unsynced);
             disk.set(Fault::DeadAfter(at));
             live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
             let before = seconds(&disk);
             disk.set(Fault::None);
             disk.lose_power();
             all_are_whole(&disk);
-            assert_eq!(seconds(&disk), before, "change {at}");
+            assert_eq!(seconds(&disk), before, "change {at}, {unsynced:?}");
             let mut next = chronicle(&disk, 2);
             (0..40).for_each(|minute| {
                 next.advance(second(LAST_SECOND + 60 * minute)).unwrap();
             });
-            assert_eq!(seconds(&disk), before, "change {at}, later");
-            assert_eq!(rows_of_all_files(&disk), before.len(), "change {at}");
+            assert_eq!(seconds(&disk), before, "change {at}, {unsynced:?}, later");
+            let rows = rows_of_all_files(&disk);
+            assert_eq!(rows, before.len(), "change {at}, {unsynced:?}");
+        }
+    }
+}
+
+/// Records one reading a minute up to the end of an hour, and goes on until the files of that hour are merged. Returns the
+/// seconds of the rows that are confirmed.
+fn confirmed(files: &LossyFiles) -> BTreeSet<u64> {
+    let mut observed = BTreeSet::new();
+    let mut confirmed = BTreeSet::new();
+    let Ok(disk) = Disk::on(files) else {
+        return confirmed;
+    };
+    let mut chronicle = chronicle(&disk, 1);
+    for at in (3420..=3720).step_by(60) {
+        if matches!(chronicle.advance(second(at)), Ok(true)) {
+            confirmed.clone_from(&observed);
+        }
+        if at < 3600 {
+            chronicle.observe(second(at), &link(at));
+            observed.insert(at);
+        }
+    }
+    confirmed
+}
+
+/// Amid each operation of the disk, below whole files: while folders are made, and files written, renamed, merged and removed.
+#[test]
+fn power_loss_amid_write_keeps_confirmed() {
+    let losses: [fn(&LossyFiles); 3] = [
+        LossyFiles::lose_power,
+        LossyFiles::lose_power_after_all,
+        |files| files.lose_power_but(100),
+    ];
+    for operation in 1.. {
+        let mut is_over = true;
+        for (lose_power, nth) in losses.into_iter().zip(0..) {
+            let files = LossyFiles::exact();
+            files.die_at(operation);
+            let confirmed = confirmed(&files);
+            is_over &= !files.is_dead();
+            lose_power(&files);
+            let of_operation = format!("operation {operation}, loss {nth}");
+            let disk = Disk::on(&files).unwrap();
+            all_are_whole(&disk);
+            let found = seconds(&disk);
+            assert!(confirmed.is_subset(&found), "{of_operation}: {found:?}");
+            assert!(!is_over || confirmed.len() == 3, "{of_operation}");
+            let mut next = chronicle(&disk, 2);
+            (0..10).for_each(|minute| {
+                next.advance(second(LAST_SECOND + 60 * minute)).unwrap();
+            });
+            assert_eq!(seconds(&disk), found, "{of_operation}, later");
+            assert_eq!(rows_of_all_files(&disk), found.len(), "{of_operation}");
+        }
+        if is_over {
+            assert!(operation > 50, "{operation} operations are too few");
+            return;
         }
     }
 }

@@ -47,12 +47,22 @@ pub(super) enum Fault {
     Unreadable,
 }
 
+/// What a loss of power leaves of names that were not synced.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Unsynced {
+    /// Some of them, by this seed.
+    Drawn(u64),
+    Lost,
+    Kept,
+}
+
 /// Files that outlive their writer. Faults are those of any store, at whole files: what a disk does amid a file is tested
 /// with [`Folder`].
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     files: LossyFiles,
     folder: Arc<Folder<LossyFiles>>,
+    unsynced: Unsynced,
     state: Arc<Mutex<State>>,
 }
 
@@ -64,7 +74,7 @@ struct State {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self::drawn(0)
+        Self::leaving(Unsynced::Drawn(0))
     }
 }
 
@@ -74,15 +84,27 @@ fn refused(what: &'static str, file: &str) -> ShelfError {
 }
 
 impl Disk {
-    /// By this seed, names that were not synced survive a loss of power.
-    pub(super) fn drawn(seed: u64) -> Self {
-        let files = LossyFiles::new(Chance::of(seed));
-        let folder = Folder::open(files.clone(), Path::new(ROOT)).unwrap();
+    pub(super) fn leaving(unsynced: Unsynced) -> Self {
+        let files = match unsynced {
+            Unsynced::Drawn(seed) => LossyFiles::new(Chance::of(seed)),
+            Unsynced::Lost | Unsynced::Kept => LossyFiles::exact(),
+        };
         Self {
-            files,
-            folder: Arc::new(folder),
-            state: Arc::default(),
+            unsynced,
+            ..Self::on(&files).unwrap()
         }
+    }
+
+    /// The folder is made where it is missing, as by a coordinator that starts.
+    pub(super) fn on(files: &LossyFiles) -> Result<Self, ShelfError> {
+        let folder = Folder::at(files.clone(), &Path::new(ROOT).join("history"));
+        folder.make()?;
+        Ok(Self {
+            files: files.clone(),
+            folder: Arc::new(folder),
+            unsynced: Unsynced::Lost,
+            state: Arc::default(),
+        })
     }
 
     pub(super) fn set(&self, fault: Fault) {
@@ -110,9 +132,13 @@ impl Disk {
         }
     }
 
-    /// A write syncs the names in its folder, and a removal syncs none: some of the files that were removed are there again.
+    /// A write syncs the names in its folder, and a removal syncs none: files that were removed may be there again.
     pub(super) fn lose_power(&self) {
-        self.files.lose_power();
+        if self.unsynced == Unsynced::Kept {
+            self.files.lose_power_after_all();
+        } else {
+            self.files.lose_power();
+        }
     }
 
     pub(super) fn names(&self) -> Vec<String> {

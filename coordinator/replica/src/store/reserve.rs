@@ -87,7 +87,8 @@ mod tests {
 
     use super::*;
 
-    /// A file that records the preallocated ranges.
+    /// A file that records the preallocated ranges. The simulated disk knows up to where a file has room, and not how often that
+    /// was asked for.
     #[derive(Debug, Default)]
     struct Kept {
         ranges: Vec<[u64; 2]>,

@@ -1,4 +1,7 @@
 //! A disk in memory that keeps everything. Compactions can be refused, and another process can write between two reads.
+//!
+//! It stays beside the simulated disk that loses power: that one has no way to give a file other content between two reads of one
+//! start, and no compaction that cannot be started. What a loss of power does to a log is tested with that one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -110,6 +113,13 @@ impl FileSystem for MemoryDisk {
         names.insert(path.to_owned(), Rc::clone(&content));
         let has_room = self.lack.get() != Lack::Room;
         Ok(MemoryFile { content, has_room })
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<MemoryFile> {
+        if self.content(path).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.create(path)
     }
 
     fn append(&self, path: &Path) -> io::Result<MemoryFile> {

@@ -105,7 +105,7 @@ impl<F: FileSystem> DenyListStore<F> {
         let new = self.path.with_extension("new");
         // A loss of power may have left one.
         let _ = self.files.remove(&new);
-        let mut file = self.files.create_new(&new, self.mode())?;
+        let mut file = self.files.create_with_mode(&new, self.mode())?;
         file.write_all(content)?;
         file.sync_all()?;
         self.files.rename(&new, &self.path)?;
