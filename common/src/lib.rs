@@ -4,6 +4,7 @@
 //! crosses from one room to another is defined here once. Programs read text files; the meaning of the text is decided
 //! here, so that every program refuses the same errors with the same message.
 
+pub mod api_version;
 pub mod bandwidth;
 pub mod cause;
 pub mod circuit;

@@ -232,6 +232,14 @@ pub(crate) enum CliError {
         line: String,
         place: String,
     },
+    #[error("{} has apiVersion {version}, but this program reads {ours}: write it again with this \
+             release", path.display())]
+    OtherApiVersion {
+        path: PathBuf,
+        /// As it stands there.
+        version: String,
+        ours: &'static str,
+    },
     #[error("{} was made for {theirs}, but this certificate is of {ours}: plan again here", path.display())]
     OtherCluster {
         path: PathBuf,
@@ -611,6 +619,7 @@ impl CliError {
             self,
             Self::Read { .. }
                 | Self::TooLarge { .. }
+                | Self::OtherApiVersion { .. }
                 | Self::BadEvidence { .. }
                 | Self::UnfitEvidence { .. }
                 | Self::InputTwice

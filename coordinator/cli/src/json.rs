@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
+use reweave_common::api_version::{API_VERSION, API_VERSION_KEY};
 use reweave_common::input::InputError;
 use serde::Deserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::error::CliError;
@@ -29,6 +31,40 @@ pub(crate) fn read<T: DeserializeOwned>(
 ) -> Result<T, CliError> {
     has_each_key_once(path, bytes)?;
     read_whole(bytes).map_err(misread)
+}
+
+/// Reads what `reweave` printed earlier.
+pub(crate) fn read_printed<T: DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+    misread: impl FnOnce(Misread) -> CliError,
+) -> Result<T, CliError> {
+    has_each_key_once(path, bytes)?;
+    // What is no JSON is reported below, with its place.
+    if let Ok(whole) = serde_json::from_slice::<Value>(bytes) {
+        has_our_version(path, &whole)?;
+    }
+    read_whole(bytes).map_err(misread)
+}
+
+/// A file without a version is of a release that printed none.
+pub(crate) fn has_our_version(path: &Path, printed: &Value) -> Result<(), CliError> {
+    match printed.get(API_VERSION_KEY) {
+        Some(version) if version != API_VERSION => Err(CliError::OtherApiVersion {
+            path: path.to_owned(),
+            version: version.to_string(),
+            ours: API_VERSION,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// For an object inside another one, whose version holds for both.
+pub(crate) fn without_version(mut printed: Value) -> Value {
+    if let Some(fields) = printed.as_object_mut() {
+        fields.remove(API_VERSION_KEY);
+    }
+    printed
 }
 
 /// Of what has each key once.
@@ -195,6 +231,24 @@ mod tests {
             ("[] []", "trailing characters"),
         ] {
             assert!(describe(text).starts_with(place), "{}", describe(text));
+        }
+    }
+
+    #[test]
+    fn printed_object_of_other_version_refused() {
+        let read = |text: &str| {
+            let (path, bytes) = (Path::new("f.json"), text.as_bytes());
+            read_printed::<BTreeMap<String, Value>>(path, bytes, |error| panic!("{error}"))
+        };
+        for accepted in ["{\"apiVersion\": \"reweave/v1\", \"a\": 1}", "{\"a\": 1}"] {
+            assert_eq!(read(accepted).unwrap()["a"], 1, "{accepted}");
+        }
+        for other in ["\"reweave/v2\"", "1", "null"] {
+            let error = read(&format!("{{\"apiVersion\": {other}}}")).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{other}");
+            let message = error.error_chain();
+            let expected = format!("f.json has apiVersion {other}, but");
+            assert!(message.starts_with(&expected), "{message}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use clap::Args;
+use reweave_common::api_version::{API_VERSION_KEY, Versioned};
 use reweave_common::operator::{NotSeen, Plan, mark};
 use reweave_link::Identity;
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,8 @@ impl Keep {
         if shown.plan.is_none() {
             return Err(CliError::NothingToKeep { path: path() });
         }
-        let text = serde_json::to_string_pretty(shown).map_err(CliError::Json)? + "\n";
+        let text = serde_json::to_string_pretty(&Versioned::new(shown));
+        let text = text.map_err(CliError::Json)? + "\n";
         write(file, &text).map_err(|source| CliError::Write {
             path: path(),
             source,
@@ -95,12 +97,14 @@ impl<'a> Shown<'a> {
 }
 
 const MARKS_KEY: &str = "marks";
+/// A reader compares the version with its own.
+const UNMARKED_KEYS: [&str; 2] = [MARKS_KEY, API_VERSION_KEY];
 
-/// Of all that it holds but the marks themselves: each part of the plan has its own.
+/// Of all that it holds but its version and the marks themselves: each part of the plan has its own.
 fn marks(whole: &Value) -> BTreeMap<String, String> {
     let mut marks = BTreeMap::new();
     let parts = whole.as_object().into_iter().flatten();
-    for (name, part) in parts.filter(|(name, _)| *name != MARKS_KEY) {
+    for (name, part) in parts.filter(|(name, _)| !UNMARKED_KEYS.contains(&name.as_str())) {
         match (name.as_str(), part) {
             ("plan", Value::Object(parts)) => {
                 marks.extend(
@@ -139,6 +143,7 @@ pub(crate) fn read(path: &Path) -> Result<Read, CliError> {
         source,
     };
     let whole: Value = serde_json::from_slice(&bytes).map_err(bad)?;
+    json::has_our_version(path, &whole)?;
     let is_marked = whole.get(MARKS_KEY).is_some();
     if let Some(place) = edited(&whole) {
         let text = String::from_utf8_lossy(&bytes);
@@ -283,7 +288,25 @@ mod tests {
             );
         }
         let message = after_an_edit("\"parent\": 2", "\"parent\": 1");
-        assert!(message.contains("plan.json:8: plan.parent"), "{message}");
+        assert!(message.contains("plan.json:9: plan.parent"), "{message}");
+    }
+
+    #[test]
+    fn plan_of_other_api_version_refused() {
+        let message = after_an_edit("reweave/v1", "reweave/v2");
+        let expected = "plan.json has apiVersion \"reweave/v2\", but this program reads reweave/v1";
+        assert!(message.contains(expected), "{message}");
+    }
+
+    /// A release that printed no version wrote it.
+    #[test]
+    fn plan_without_api_version_loads() {
+        let (_folder, file, _) = kept(Some(&plan()));
+        let text = fs::read_to_string(&file).unwrap();
+        let version = "  \"apiVersion\": \"reweave/v1\",\n";
+        assert!(text.starts_with(&format!("{{\n{version}")), "{text}");
+        fs::write(&file, text.replacen(version, "", 1)).unwrap();
+        assert_eq!(read_for(&file, &ours()).unwrap(), plan());
     }
 
     /// A reader may take either of both.
@@ -293,12 +316,12 @@ mod tests {
             (
                 "\"parent\": 2",
                 "\"parent\": 2,\n\"parent\": 2",
-                "9: plan.parent",
+                "10: plan.parent",
             ),
             (
                 "\"parent\": 2",
                 "\"parent\": 1,\n\"parent\": 2",
-                "9: plan.parent",
+                "10: plan.parent",
             ),
             (
                 "\"flows\": 4",

@@ -69,6 +69,7 @@ use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use reweave_common::api_version::Versioned;
 use reweave_common::exit_code::BAD_USAGE;
 use reweave_common::operator::{
     AgentStatus, Findings, JobStatus, NotSeen, Record, Refused, Request, Response, Status, Steering,
@@ -527,7 +528,7 @@ fn lines(names: &[String]) -> String {
     names.iter().map(|name| in_a_line(name) + "\n").collect()
 }
 
-/// Prints an answer: as it is for scripts, laid out for people.
+/// Prints an answer: with its version for scripts, laid out for people.
 fn print(
     output: Output,
     value: &impl Serialize,
@@ -551,9 +552,10 @@ fn text(
     value: &impl Serialize,
     lay_out: impl FnOnce(&mut Page),
 ) -> Result<String, CliError> {
+    let versioned = Versioned::new(value);
     match output {
-        Output::Json => Ok(serde_json::to_string(value).map_err(CliError::Json)? + "\n"),
-        Output::Yaml => serde_saphyr::to_string(value).map_err(CliError::Yaml),
+        Output::Json => Ok(serde_json::to_string(&versioned).map_err(CliError::Json)? + "\n"),
+        Output::Yaml => serde_saphyr::to_string(&versioned).map_err(CliError::Yaml),
         Output::Table | Output::Wide => {
             let mut page = Page::for_stdout();
             lay_out(&mut page);

@@ -1,4 +1,5 @@
-//! How answers look: colour for terminals alone, YAML that says what JSON says, and completions that a shell loads.
+//! How answers look: colour for terminals alone, YAML that says what JSON says, the version of both, and completions
+//! that a shell loads.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -151,6 +152,41 @@ fn yaml_equals_json() {
         assert!(json.as_object().is_some_and(|fields| fields.len() > 2));
         assert_eq!(without_time(yaml), without_time(json), "{words}");
     }
+}
+
+const JSON_BEGIN: &str = "{\"apiVersion\":\"reweave/v1\",";
+
+#[test]
+fn offline_answers_begin_with_api_version() {
+    let folder = files();
+    for words in OFFLINE_COMMANDS.iter().chain(&["version --client"]) {
+        let json = reweave(&folder, &format!("{words} --output json"));
+        assert!(json.starts_with(JSON_BEGIN), "{words}: {json}");
+        let yaml = reweave(&folder, &format!("{words} --output yaml"));
+        let begins = yaml.starts_with("apiVersion: reweave/v1\n");
+        assert!(begins, "{words}: {yaml}");
+    }
+}
+
+/// The answer inside a line has none of its own, and tables have no such column.
+#[test]
+fn sweep_lines_have_one_api_version() {
+    let folder = files();
+    let words = "sim collective --op allreduce --bytes 1000000 --fabric fabric.toml \
+                 --sweep uplink_gbps=0.1,0.2";
+    let lines = reweave(&folder, &format!("{words} --output json"));
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    for line in lines.lines() {
+        assert!(line.starts_with(JSON_BEGIN), "{line}");
+        assert_eq!(line.matches("apiVersion").count(), 1, "{line}");
+    }
+    let table = reweave(&folder, words);
+    assert!(!table.contains("apiVersion"), "{table}");
+    reweave(&folder, &format!("{words} --to shards"));
+    let kept = fs::read_to_string(folder.path().join("shards/shard-0-of-1.jsonl"));
+    let merged = reweave(&folder, "sim gather shards --output json");
+    assert_eq!(merged, kept.expect("it was written"));
+    assert!(merged.starts_with(JSON_BEGIN), "{merged}");
 }
 
 /// The part of YAML that answers use: blocks, with what fits into a line at their ends.

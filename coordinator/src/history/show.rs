@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
+use reweave_common::api_version::Versioned;
 use reweave_common::moment::Moment;
 use reweave_common::units::Rate;
 use reweave_history::{
@@ -104,7 +105,7 @@ fn moment(text: &str, now: SystemTime) -> Result<Moment, HistoryError> {
 
 fn print_json(window: &Window) -> io::Result<()> {
     let mut out = io::BufWriter::new(voice::out());
-    serde_json::to_writer(&mut out, window)?;
+    serde_json::to_writer(&mut out, &Versioned::new(window))?;
     out.write_all(b"\n")?;
     out.flush()
 }

@@ -123,10 +123,13 @@ mod tests {
         };
         let printed = |output| document(output, &event, |page| event.lay_out(page)).unwrap();
         let yaml = printed(Output::Yaml);
-        assert!(yaml.starts_with("---\n") && yaml.ends_with('\n'), "{yaml}");
+        let begins = yaml.starts_with("---\napiVersion: reweave/v1\n");
+        assert!(begins && yaml.ends_with('\n'), "{yaml}");
         assert!(yaml.contains("\nkind: coordinator\n"), "{yaml}");
         let json = printed(Output::Json);
         assert_eq!(json.matches('\n').count(), 1, "{json}");
+        let begins = json.starts_with("{\"apiVersion\":\"reweave/v1\",");
+        assert!(begins, "{json}");
         assert!(json.contains("\"kind\":\"coordinator\""), "{json}");
     }
 }

@@ -8,7 +8,7 @@ use reweave_link::Channel;
 use crate::running::{registered, started, unused_address};
 use crate::scene::{Scene, request};
 
-fn reweave(scene: &Scene, words: &[&str]) -> Command {
+pub(crate) fn reweave(scene: &Scene, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
     command
         .args(["--coordinator", &scene.address.to_string(), "--identity"])
@@ -17,7 +17,7 @@ fn reweave(scene: &Scene, words: &[&str]) -> Command {
     command
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -74,7 +74,7 @@ async fn conflicting_job_registration_is_refused() {
     );
 }
 
-fn gated(is_good: bool) -> Response {
+pub(crate) fn gated(is_good: bool) -> Response {
     let Response::Started(started) = started() else {
         panic!("no start")
     };

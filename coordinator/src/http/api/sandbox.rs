@@ -99,7 +99,8 @@ struct Played {
 #[derive(Debug, Serialize, ToSchema)]
 struct Fared {
     name: String,
-    /// What `reweave --output json sim history`, `sim flows`, `sim job` or `sim trace` print, with the largest bursts alone.
+    /// What `reweave --output json sim history`, `sim flows`, `sim job` or `sim trace` print, with the largest bursts alone
+    /// and without `apiVersion`.
     #[schema(value_type = Option<Object>)]
     compared: Option<Value>,
     /// Why there is nothing of it.

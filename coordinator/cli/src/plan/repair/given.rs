@@ -55,7 +55,7 @@ impl Given {
             source,
         };
         let bytes = input::bytes(path)?;
-        let plan: Plan = json::read(path, &bytes, bad)?;
+        let plan: Plan = json::read_printed(path, &bytes, bad)?;
         let untrue = |problem| CliError::UntruePlan {
             path: path.to_owned(),
             problem,

@@ -44,7 +44,7 @@ struct Before {
 impl State {
     pub(super) fn read(path: &Path) -> Result<Self, CliError> {
         let bytes = input::bytes(path)?;
-        json::read(path, &bytes, |source| CliError::BadShards {
+        json::read_printed(path, &bytes, |source| CliError::BadShards {
             path: path.to_owned(),
             source,
         })

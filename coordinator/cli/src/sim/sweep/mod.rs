@@ -79,8 +79,10 @@ impl Sweep {
     }
 
     fn tell(&self, answers: &[Value], shard: Shard, output: Output) -> Result<(), CliError> {
-        let lines: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
         if let Some(to) = &self.to {
+            let lines = answers.iter();
+            let lines = lines.map(|answer| document(Output::Json, answer, |_| ()));
+            let lines = lines.collect::<Result<String, _>>()?;
             let written = store::write(to, &shard.file(), lines)?;
             let points = answers.len();
             return print_report(output, &WrittenShard { points, written }).map(drop);
@@ -218,7 +220,8 @@ impl<'o> Asker<'o> {
             let words = on_one_line(&String::from_utf8_lossy(&output.stderr));
             return Err(words.replace(&file.display().to_string(), "the fabric of this point"));
         }
-        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+        let answer = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+        Ok(crate::json::without_version(answer))
     }
 
     /// The fabric with other values of some keys.

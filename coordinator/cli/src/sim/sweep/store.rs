@@ -1,6 +1,7 @@
 //! Where the answers of shards go, and how they come together again.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::axis::Shard;
 use super::in_words;
 use crate::error::CliError;
-use crate::{Output, document, say};
+use crate::{Output, document, json, say};
 
 /// Writes a file whole or not at all, and says where it is.
 pub(super) fn write(to: &str, file: &str, content: String) -> Result<String, CliError> {
@@ -83,11 +84,17 @@ fn lines(name: &str, content: &[u8]) -> Result<Vec<Value>, CliError> {
     let lines = content
         .split(|&byte| byte == b'\n')
         .filter(|line| !line.is_empty());
-    let answers: Result<_, _> = lines.map(serde_json::from_slice).collect();
-    answers.map_err(|source| CliError::BadShard {
+    lines.map(|line| point(name, line)).collect()
+}
+
+/// One line, without its version: the answer that is printed gets it again.
+fn point(name: &str, line: &[u8]) -> Result<Value, CliError> {
+    let answer: Value = serde_json::from_slice(line).map_err(|source| CliError::BadShard {
         name: name.to_owned(),
         source,
-    })
+    })?;
+    json::has_our_version(Path::new(name), &answer)?;
+    Ok(json::without_version(answer))
 }
 
 /// Shard `k` of `n` has points `k`, `k + n` and so on.
@@ -125,6 +132,17 @@ mod tests {
                 .starts_with("cannot use gopher://hole: gopher://hole is not a supported location"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn shard_of_other_api_version_refused() {
+        let ours = point("a.jsonl", b"{\"apiVersion\": \"reweave/v1\", \"point\": 1}");
+        assert_eq!(ours.unwrap(), serde_json::json!({ "point": 1 }));
+        let other = point("a.jsonl", b"{\"apiVersion\": \"reweave/v2\", \"point\": 1}");
+        let error = other.unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        let message = error.error_chain();
+        assert!(message.starts_with("a.jsonl has apiVersion"), "{message}");
     }
 
     #[test]
