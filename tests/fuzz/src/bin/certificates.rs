@@ -28,7 +28,9 @@ static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| {
     let pem = fs::read(own.join(MEMBER_CERTIFICATE_FILE)).expect("it is there");
     Cluster {
         identity: Identity::load(&own).expect("it can be read"),
-        certificate: CertificateDer::from_pem_slice(&pem).expect("it is one").to_vec(),
+        certificate: CertificateDer::from_pem_slice(&pem)
+            .expect("it is one")
+            .to_vec(),
         _folder: folder,
     }
 });
@@ -36,12 +38,20 @@ static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| {
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let near = damaged(bytes);
     for certificate in [bytes, &near] {
-        let judged = decoders::certificates(&CLUSTER.identity, [certificate, &near], SystemTime::now());
-        assert_eq!(judged.is_ok(), certificate == CLUSTER.certificate, "{judged:?}");
+        let judged =
+            decoders::certificates(&CLUSTER.identity, [certificate, &near], SystemTime::now());
+        assert_eq!(
+            judged.is_ok(),
+            certificate == CLUSTER.certificate,
+            "{judged:?}"
+        );
     }
     decoders::joining(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = (ClusterName::from_uri(text), MemberName::from_signer_uri(text));
+        let _ = (
+            ClusterName::from_uri(text),
+            MemberName::from_signer_uri(text),
+        );
         if let Ok(member) = text.parse::<MemberName>() {
             assert_eq!(member.to_string().parse(), Ok(member));
         }

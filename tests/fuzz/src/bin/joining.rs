@@ -5,9 +5,9 @@
 use std::sync::LazyLock;
 
 use reweave_common::member::{Admission, Member};
+use reweave_link::Role;
 use reweave_link::join::Token;
 use reweave_link::pki::Authority;
-use reweave_link::Role;
 use tempfile::TempDir;
 
 static AUTHORITY: LazyLock<(TempDir, Authority)> = LazyLock::new(|| {

@@ -13,7 +13,10 @@ libfuzzer_sys::fuzz_target!(|line: &[u8]| {
     let _ = serde_json::from_slice::<Report>(line);
     if let Ok(request) = serde_json::from_slice::<Request>(line) {
         let again = serde_json::to_vec(&request).expect("it can be written");
-        assert_eq!(serde_json::from_slice::<Request>(&again).ok(), Some(request));
+        assert_eq!(
+            serde_json::from_slice::<Request>(&again).ok(),
+            Some(request)
+        );
     }
     if let Ok(answer) = serde_json::from_slice::<Answer>(line) {
         let again = serde_json::to_vec(&answer).expect("it can be written");
