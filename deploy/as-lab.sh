@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs a program that builds labs, by sudo where the kernel leaves no other way.
+# Runs a program that builds labs, with sudo if the kernel requires it.
 #
-# A lab lives in namespaces of its own. Root may always make them, an ordinary user may unless the
-# kernel takes their powers away (Ubuntu since 23.10: kernel.apparmor_restrict_unprivileged_userns).
-# Only the finished program runs as root then, never the compiler. Where sudo cannot help either,
-# the program itself says what is missing.
+# A lab runs in namespaces of its own. Root can always create them, and an ordinary user can unless the
+# kernel restricts that (Ubuntu since 23.10: kernel.apparmor_restrict_unprivileged_userns).
+# Only the finished program runs as root then, never the compiler. If sudo does not help either,
+# the program reports what is missing.
 set -euo pipefail
 
-# Of the environment, what tests read.
+# Environment variables that tests read.
 kept=CI,CARGO_MANIFEST_DIR,RUST_BACKTRACE,RUST_TEST_THREADS,TMPDIR
 for variable in "${!REWEAVE_@}"; do kept+=,$variable; done
 

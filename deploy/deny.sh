@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds the crates we use against deny.toml. Known vulnerabilities need their database, which cargo-deny fetches from the
-# network; where it cannot, that is said.
+# Checks the crates in use against deny.toml. Known vulnerabilities require their database, which cargo-deny fetches from
+# the network; if it cannot, that is reported.
 set -euo pipefail
 
 cargo deny --locked check bans licenses sources

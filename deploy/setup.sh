@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that this machine has what deploy/packages.txt names, and Rust. Installs only what is
-# missing, says what and why first, and is silent when nothing is.
+# Installs the packages of deploy/packages.txt, and Rust. Installs only missing packages, prints them with
+# the reason first, and prints nothing if none is missing.
 #
 #     deploy/setup.sh [group...]      groups of packages.txt; all of them if none is named
 set -euo pipefail
@@ -47,7 +47,7 @@ require_apt() { # words that name what is missing, packages...
 apt_install() {
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get --quiet --option Acquire::Retries=5)
     as_root "${apt[@]}" update >&2
-    # --no-remove: what stands in the way is for a person to decide.
+    # --no-remove: conflicting packages are for a user to decide.
     as_root "${apt[@]}" install --yes --no-remove --no-install-recommends "$@" >&2 ||
         fail "apt-get did not install $*: its words above say why. Nothing was removed."
 }

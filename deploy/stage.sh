@@ -1,11 +1,11 @@
 # Names the stages of a long command while they run. Sourced by recipes of the Makefile:
 #
-#     source deploy/stage.sh 2                # how many stages will come
+#     source deploy/stage.sh 2                # number of stages
 #     stage format cargo fmt --all --check    # the first that fails ends the command
 #     stage clippy cargo clippy
 #     finish
 #
-# One stage runs at a time: a build beside a test would distort what the test measures.
+# One stage runs at a time: a parallel build would distort the measurements of a test.
 # shellcheck shell=bash
 
 stages_planned=$1
@@ -30,13 +30,13 @@ stage() {
     fi
 }
 
-# Runs a command. Its FLAKY lines and skipped tests are listed once more at the end of all stages; its output lies in
+# Runs a command. Its FLAKY lines and skipped tests are listed once more at the end of all stages; its output is in
 # $output until the next.
 with_summary() {
     local outcome=0 reader
     { "$@" 2>&1 || outcome=$?; } > >(exec tee "$output")
     reader=$!
-    # What a test leaves behind holds the pipe open, and would hold up the reader of this output.
+    # Leftover processes of a test hold the pipe open, and would block the reader of this output.
     timeout 60 tail --pid="$reader" --follow /dev/null || {
         kill "$reader"
         echo "a test left a process behind that holds the output open" >&2
@@ -47,8 +47,8 @@ with_summary() {
     return "$outcome"
 }
 
-# Runs cargo test, and fails where its filter matched no test, or one of its programs skipped all tests: what they need
-# is not there.
+# Runs cargo test, and fails if its filter matched no test, or one of its programs skipped all tests because
+# requirements are missing.
 #
 #     stage frr require_tests cargo test --test kernel frr
 require_tests() {
@@ -63,8 +63,7 @@ require_tests() {
     }
 }
 
-# Runs a command with its temporary files on a tmpfs: writeback of what a build left behind delays the fsyncs of
-# coordinators' logs.
+# Runs a command with its temporary files on a tmpfs: writeback after a build delays the fsyncs of coordinators' logs.
 with_tmpfs() {
     sync
     if tmpfs_is_usable; then
@@ -84,7 +83,7 @@ tmpfs_is_usable() {
     return "$outcome"
 }
 
-# Under CI, no test may be skipped but those that the file lists.
+# Under CI, only the listed tests may be skipped.
 finish() {
     local may_skip=${1:-} unexpected
     if ((stages_begun != stages_planned)); then

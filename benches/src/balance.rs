@@ -18,7 +18,7 @@ const RUN_COUNT: usize = 5;
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 32\nspines = 64\nhosts_per_leaf = 32\n\
                       host_gbps = 400\nuplink_gbps = 400";
 
-/// Measures what any of the words names; everything when there are none.
+/// Runs the benchmarks whose names contain one of the words; all without words.
 pub(crate) fn measure_all(words: &[String]) {
     let name = "balance-1024-hosts-8192-flows-64-spines";
     if !words.is_empty() && !words.iter().any(|word| name.contains(word)) {
@@ -51,7 +51,7 @@ pub(crate) fn measure_all(words: &[String]) {
     }
 }
 
-/// Hashed flows between hosts of different leaves, of sizes up to this many times the least.
+/// Returns hashed flows between hosts of different leaves, whose sizes differ by up to this factor.
 fn flows(fabric: &Fabric, most: u64) -> Vec<Listed> {
     let mut rng = SplitMix64::new(1);
     let row = |nth: usize, rng: &mut SplitMix64| {
@@ -71,7 +71,7 @@ fn flows(fabric: &Fabric, most: u64) -> Vec<Listed> {
     table.expect("the table is sound").flows
 }
 
-/// FIM before and after, and the moves, of flows whose ways are known.
+/// Measures FIM before and after the moves of flows with known paths.
 fn measure(fabric: &Fabric, flows: &[Listed], options: &Options) -> (f64, String) {
     let (plan, took_s) = timed(|| {
         let mut atlas = Atlas::new(fabric);

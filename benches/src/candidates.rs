@@ -1,8 +1,8 @@
-//! A thousand candidate plans for a shared cluster: 432 servers, 16 jobs of 27, in the mix of the
-//! published evaluation of such clusters: DLRM, BERT, CANDLE and VGG at 35, 30, 25 and 10 %.
+//! A thousand candidate plans for a shared cluster of 432 servers and 16 jobs of 27 servers. The models have the
+//! proportions of a published evaluation of such clusters: DLRM, BERT, CANDLE and VGG with 35, 30, 25 and 10 %.
 //!
-//! A search changes the best plan that it knows a little, in many ways at once, and goes on from the
-//! best of those: ten rounds of a hundred.
+//! A search varies the best known plan in many small ways, and continues with the best variant: ten rounds of a
+//! hundred.
 
 use reweave_common::explicit_paths::{ExplicitPaths, GroupRing};
 use reweave_common::fabric::Fabric;
@@ -25,7 +25,7 @@ const MODELS: [(&str, u64, usize); 4] = [
 ];
 const ROUNDS: usize = 10;
 const PLANS_PER_ROUND: usize = 100;
-/// This many plans of each round may be simulated.
+/// Maximum number of plans simulated per round.
 const MAX_SIMULATED_PLANS: usize = 5;
 const MAX_TIME_S: f64 = 60.0;
 const SEED: u64 = 1;
@@ -41,9 +41,9 @@ pub(crate) fn measure_all(words: &[String]) {
     }
 }
 
-/// Plans, and how they are changed.
+/// Plans, and their variation.
 trait Search {
-    /// Becomes another plan that differs a little.
+    /// Changes the plan slightly.
     fn change(&mut self, rng: &mut SplitMix64);
     fn fabric(&self) -> Fabric;
     fn candidate<'f>(&self, fabric: &'f Fabric) -> Candidate<'f>;
@@ -114,8 +114,7 @@ fn seats(fabric: &Fabric, order: &[usize]) -> Vec<Seat> {
     order.chunks(SERVERS_PER_JOB).map(seat).collect()
 }
 
-/// Each job has eight ports of its servers wired among them: rings of four strides. A change gives
-/// one job another stride.
+/// Each job has eight ports of its servers wired as rings of four strides. A change gives one job another stride.
 #[derive(Clone)]
 struct Wiring {
     strides: Vec<[usize; 4]>,
@@ -155,7 +154,7 @@ impl Search for Wiring {
         ))
     }
 
-    /// All-reduces go around every ring that meets all servers.
+    /// All-reduces use every ring that visits all servers.
     fn candidate<'f>(&self, fabric: &'f Fabric) -> Candidate<'f> {
         let order: Vec<_> = (0..SERVER_COUNT).collect();
         let mut seats = seats(fabric, &order);
@@ -173,7 +172,7 @@ impl Search for Wiring {
     }
 }
 
-/// Servers of 800 Gb/s on leaves with half of that upwards, drawn by lot. A change swaps two of them.
+/// Servers of 800 Gb/s on leaves with half of that rate upwards, assigned at random. A change swaps two of them.
 #[derive(Clone)]
 struct Placing {
     order: Vec<usize>,
@@ -212,7 +211,7 @@ impl Search for Placing {
     }
 }
 
-/// Of 27 servers, whose only prime factor is 3.
+/// Returns a ring of 27 servers, whose only prime factor is 3.
 fn ring(stride: usize) -> GroupRing {
     let member = |nth| Rank::from_index(nth * stride % SERVERS_PER_JOB);
     GroupRing {

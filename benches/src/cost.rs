@@ -1,4 +1,4 @@
-//! What something takes: seconds of a core, and memory.
+//! CPU time and memory of a measurement.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::machine::line_of;
 
-/// The most memory that this process has had at once.
+/// Returns the peak memory of this process.
 pub(crate) fn peak_mib() -> f64 {
     let line = line_of("/proc/self/status", "VmHWM").unwrap_or_default();
     let kib = line
@@ -16,7 +16,7 @@ pub(crate) fn peak_mib() -> f64 {
     kib.unwrap_or(0.0) / 1024.0
 }
 
-/// Runs it and says how many seconds of a core it took.
+/// Runs a closure, and returns its result with the CPU seconds.
 pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, f64) {
     let began = core_time();
     let result = run();

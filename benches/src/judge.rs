@@ -1,5 +1,5 @@
-//! The judge, whom the leader asks of each plan, of its whole migration plan and before each round, on rings with chords. The
-//! largest ring has as many entries as a plan may have.
+//! The plan checker, which the leader runs on each plan, on its whole migration plan, and before each round. The
+//! fabrics are rings with chords; the largest has the maximum number of entries of a plan.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,16 +13,16 @@ use reweave_common::plan::{Generation, Plan};
 use crate::cost::{peak_mib, timed};
 
 const NODES: [usize; 4] = [64, 128, 256, 512];
-/// Nothing else is done meanwhile, and the core takes it for a stall when it hears of nothing for a second: all waiting
-/// begins again then.
+/// Limit per check. The core does nothing else meanwhile, and takes a second without events for a stall: then all
+/// timeouts restart.
 const MAX_TIME_S: f64 = 1.0;
-/// Of the migration plan that is judged. On the largest rings the leader does other things between two steps.
+/// Steps of the checked migration plan. On the largest rings the leader handles other events between two steps.
 const STEP_COUNT: usize = 4;
 
-/// What is asked of the judge, and whether all is well.
+/// A check, and its verdict.
 type Question = fn(&Network<'_>, &Tables) -> bool;
 
-/// Each with the tables that it is asked about: some nodes led around a link, or all of them by one of their ways alone.
+/// Checks with their tables: some nodes reroute around a link, or all use only one of their paths.
 const BENCH_CASES: [(&str, bool, Question); 6] = [
     ("judge-of-a-drain", true, is_sound),
     ("judge-of-a-round", false, is_sound),
@@ -40,7 +40,7 @@ const BENCH_CASES: [(&str, bool, Question); 6] = [
     ("judge-of-claims", false, claims_something),
 ];
 
-/// Measures what any of the words names; everything when there are none.
+/// Runs the benchmarks whose names contain one of the words; all without words.
 pub(crate) fn measure_all(words: &[String]) {
     let is_asked = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     let asked = BENCH_CASES.iter().filter(|(name, ..)| is_asked(name));
@@ -64,12 +64,12 @@ pub(crate) fn measure_all(words: &[String]) {
     }
 }
 
-/// All nodes take these tables, in any order.
+/// Whether all nodes can adopt these tables in any order.
 fn is_sound(network: &Network<'_>, next: &Tables) -> bool {
     check_step(network, MigrationStep::Round(next)).is_ok()
 }
 
-/// Where nothing is dropped.
+/// Same as `is_sound` on a lossless network.
 fn is_sound_without_loss(network: &Network<'_>, next: &Tables) -> bool {
     let lossless = Network {
         is_lossless: true,
@@ -78,7 +78,7 @@ fn is_sound_without_loss(network: &Network<'_>, next: &Tables) -> bool {
     is_sound(&lossless, next)
 }
 
-/// To these tables and back, as often as there are steps for.
+/// Same as `is_sound`, for repeated changes to these tables and back.
 fn is_sound_all_along(network: &Network<'_>, next: &Tables) -> bool {
     let rounds = [next, network.tables].into_iter().cycle().take(STEP_COUNT);
     let undrain = rounds.cloned().collect();
@@ -106,7 +106,7 @@ fn plan(tables: &Tables) -> Plan {
     }
 }
 
-/// The first way of several, everywhere.
+/// Returns tables with only the first of several paths.
 fn thinned(tables: &Tables) -> Tables {
     let mut thinned = tables.clone();
     let entries = thinned.values_mut();
@@ -122,7 +122,7 @@ fn network<'a>(fabric: &'a Fabric, tables: &'a Tables) -> Network<'a> {
     }
 }
 
-/// Each node has a link to the next, and one an eighth of the ring away.
+/// Returns a ring in which each node has a link to the next, and one to the node an eighth of the ring away.
 fn ring(nodes: usize) -> Fabric {
     let node = |nth: usize| {
         let [high, low] = [nth / 256, nth % 256];
@@ -139,7 +139,7 @@ fn ring(nodes: usize) -> Fabric {
     Fabric::parse("ring.toml", &text).expect("the fabric is sound")
 }
 
-/// All shortest ways from everywhere to everywhere.
+/// Returns tables with all shortest paths between all nodes.
 fn tables(fabric: &Fabric, without: Option<LinkId>) -> Tables {
     let nodes: Vec<_> = fabric.endpoints().collect();
     let table = |&at: &NodeId| {

@@ -1,4 +1,4 @@
-//! What measures, and with what.
+//! Description of the machine and the build.
 
 use std::fs;
 

@@ -1,9 +1,9 @@
-//! How long the planner's parts take, on one core each, beside what is asked of them.
+//! Times of the planner's parts, on one core each, with their limits.
 //!
 //!     reweave-bench                     all measurements
-//!     reweave-bench NAME...             those whose names contain one of these words
-//!     reweave-bench --race PROGRAM ...  the same, and against SimGrid, driven by this program
-//!     reweave-bench --peers PROGRAM     whether SimGrid gives the same times, and how long it takes
+//!     reweave-bench NAME...             measurements whose names contain one of these words
+//!     reweave-bench --race PROGRAM ...  the same, and a comparison of speed with SimGrid, driven by this program
+//!     reweave-bench --peers PROGRAM     comparison of results and times with SimGrid
 
 mod balance;
 mod candidates;

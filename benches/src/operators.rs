@@ -1,8 +1,7 @@
-//! The published models, operator by operator: on 128 servers, and on the 16 that they were measured
-//! on. They are found through REWEAVE_REFERENCE_DATA.
+//! The published models, operator by operator: on 128 servers, and on the 16 of the publication. They are found through
+//! REWEAVE_REFERENCE_DATA.
 //!
-//! On 128 servers the batch is eight times as large, so that parts of it are as large as those that
-//! were measured.
+//! On 128 servers the batch is eight times as large, so that its parts have the measured sizes.
 
 use std::env;
 use std::fs;
@@ -24,13 +23,13 @@ use crate::topology::request;
 
 const DATA_VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
 const MODELS: [&str; 4] = ["vgg16", "transformer16", "dlrm16", "candle16"];
-/// Servers, and how many times as large the batch is.
+/// Number of servers, and factor of the batch.
 const CLUSTER_SIZES: [(usize, u64); 2] = [(16, 1), (128, 8)];
 const PORTS_PER_SERVER: usize = 4;
-/// How long each may take.
+/// Time limit of each search.
 const MAX_TIME_S: f64 = 10.0;
 const SEED: u64 = 1;
-/// What others publish for 16 servers, to be met by the median of some seeds.
+/// Published results for 16 servers, which the median over some seeds must reach.
 const PUBLISHED_MS: [f64; 4] = [100.56, 62.8, 26.0, 225.2];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 
@@ -103,7 +102,7 @@ fn measure(name: &str, data: &Path, model: &str, servers: usize, times: u64) {
     );
 }
 
-/// Splits and topology together, reading included.
+/// Searches splits and topology, including the time to read the model.
 fn search(data: &Path, model: &str, servers: usize, times: u64, seed: u64) -> Pairing<Vec<Split>> {
     let (model, timings, choices) = read(data, model, times);
     let settings = Settings {
@@ -128,7 +127,7 @@ fn search(data: &Path, model: &str, servers: usize, times: u64, seed: u64) -> Pa
     found.expect("there is a topology")
 }
 
-/// The model with a batch this many times as large.
+/// Reads the model, with a batch larger by this factor.
 fn read(data: &Path, model: &str, times: u64) -> (Model, Timings, Choices) {
     let file = data.join(format!("topoopt/models/{model}.toml"));
     let text = fs::read_to_string(&file).expect("the model can be read");

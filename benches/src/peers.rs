@@ -1,4 +1,4 @@
-//! Against SimGrid: each flow's times on fresh random problems, and how long both take.
+//! Comparison with SimGrid: times of each flow on new random problems, and run times of both.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ struct Race {
     name: &'static str,
     hosts: u32,
     problem: fn(u32) -> Problem,
-    /// How many times as fast we mean to be.
+    /// Required ratio of the run times.
     wanted: f64,
 }
 
@@ -37,7 +37,7 @@ const SPEED_RACES: [Race; 2] = [
     },
 ];
 
-/// What the peer said: per flow its start and finish, and how it fared.
+/// Output of the peer: start and finish of each flow, and its cost.
 struct Said {
     flows: Vec<[f64; 2]>,
     makespan_s: f64,
@@ -59,7 +59,7 @@ pub(crate) fn compare(program: &str) -> ExitCode {
     }
 }
 
-/// Whether all races are won.
+/// Returns whether all races are won.
 pub(crate) fn race(program: &str) -> bool {
     println!("name flows ours_first_s ours_best_s simgrid_s times_as_fast goal");
     let speeds = SPEED_RACES.map(|race| race.is_won(program));
@@ -84,7 +84,7 @@ fn is_equal(program: &str, seed: u64) -> bool {
     equal
 }
 
-/// The greatest relative difference of a start or a finish.
+/// Returns the greatest relative difference of a start or a finish.
 fn worst(outcome: &Outcome, flows: &[[f64; 2]]) -> f64 {
     let ours = outcome.starts.iter().zip(&outcome.finishes);
     let apart = |ours: SimTime, theirs: f64| (ours.seconds() - theirs).abs() / theirs.max(1e-9);
@@ -99,7 +99,7 @@ impl Race {
     fn is_won(&self, program: &str) -> bool {
         let problem = (self.problem)(self.hosts);
         let said = ask(program, self.name, &self.hosts.to_string());
-        // The first run also pays for memory that was not touched yet.
+        // The first run includes the cost of fresh memory.
         let (outcome, first_s) = timed(|| simulate(&problem));
         let again = (0..5).map(|_| timed(|| simulate(&problem)).1);
         let ours_s = again.fold(first_s, f64::min);
@@ -149,7 +149,7 @@ fn ask(program: &str, mode: &str, what: &str) -> Said {
     }
 }
 
-/// Flows over paths of any links, which wait for one another in any way that has an end.
+/// Returns flows over random paths, with random acyclic dependencies.
 fn random_problem(seed: u64) -> String {
     let mut rng = SplitMix64::new(seed);
     let links = 5 + rng.below(35);

@@ -1,4 +1,4 @@
-//! Circuits for what gates counted last, in a region of 32 hosts.
+//! Circuits for the last counts of gates, in a region of 32 hosts.
 
 use reweave_common::split_mix::SplitMix64;
 use reweave_design::cluster::regional::{Counts, Region};
@@ -50,7 +50,7 @@ fn measure(ports: usize) {
     );
 }
 
-/// Some experts are far more wanted than others: the r-th of a host's choice gets a share of 1/r.
+/// Returns counts in which some experts are far more frequent: the r-th choice of a host gets a share of 1/r.
 fn gates(rng: &mut SplitMix64) -> Counts {
     let mut counts = Counts::new(HOSTS);
     for from in 0..HOSTS {

@@ -1,4 +1,4 @@
-//! Fabrics of other shapes than leaves and spines, as files.
+//! Fabric files of other shapes than leaf-spine.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ impl File {
     }
 }
 
-/// Three tiers of switches with this many ports.
+/// Returns a fat tree of three tiers of switches with this number of ports.
 pub(crate) fn fat_tree(ports: usize) -> Fabric {
     let (mut file, half) = (File::default(), ports / 2);
     (0..half * half).for_each(|core| file.node(&format!("core{core}"), "switch"));
@@ -44,7 +44,7 @@ pub(crate) fn fat_tree(ports: usize) -> Fabric {
     file.fabric()
 }
 
-/// Pods of hosts, each with a link to every leaf of its pod, as where each card has a rail of its own.
+/// Returns pods of hosts, each with a link to every leaf of its pod, as if each NIC had a rail of its own.
 pub(crate) fn rails(pods: usize, rails: usize, hosts: usize, spines: usize) -> Fabric {
     let mut file = File::default();
     (0..spines).for_each(|spine| file.node(&format!("spine{spine}"), "switch"));

@@ -1,10 +1,10 @@
-//! A shared cluster of 432 servers, on five fabrics: jobs of 16 servers in the mix of the published
-//! evaluation (DLRM, BERT, CANDLE and VGG at 35, 30, 25 and 10 %), from 5 of them to 27.
+//! A shared cluster of 432 servers, on five fabrics: jobs of 16 servers in the proportions of the published evaluation
+//! (DLRM, BERT, CANDLE and VGG with 35, 30, 25 and 10 %), from 5 jobs to 27.
 //!
-//! A server has four processors and eight ports of 100 Gb/s. On an ideal switch and on shards no job
-//! meets another. On the two fat trees and on the expander jobs lie where servers were free, drawn by
-//! lot, and begin their iterations at once. The fat tree of equal cost gives a server 250 Gb/s: one
-//! switch for all ports is published to cost 3.2 times as much as circuits.
+//! A server has four GPUs and eight ports of 100 Gb/s. On an ideal switch and on shards, jobs do not share links. On
+//! the two fat trees and on the expander, jobs get random free servers, and begin their iterations at the same time.
+//! The fat tree of equal cost gives a server 250 Gb/s: the published cost of one switch for all ports is 3.2 times that
+//! of circuits.
 
 use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
@@ -26,9 +26,9 @@ const GPUS_PER_SERVER: usize = 4;
 const PORTS_PER_SERVER: usize = 8;
 const JOB_COUNTS: [usize; 5] = [5, 11, 16, 22, 27];
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
-/// What a processor can send to the three beside it.
+/// Rate of a GPU to the three others of its server.
 const INTRA_SERVER_GBPS: f64 = 2400.0;
-/// Of twenty jobs, in the order in which they come: this many of each model.
+/// Models of twenty jobs in the order of arrival, with the samples of each.
 const MODELS: [(&str, u64); 4] = [("dlrm", 128), ("bert", 16), ("candle", 256), ("vgg16", 64)];
 const MODEL_ORDER: [usize; 20] = [0, 1, 2, 0, 1, 0, 2, 1, 3, 0, 1, 2, 0, 1, 2, 0, 1, 0, 2, 3];
 
@@ -76,7 +76,7 @@ fn times_line(times: &[f64; 4]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Of one draw or of several.
+/// Prints the result of one or several draws.
 fn show(name: &str, draws: &[Vec<f64>], shards: &[f64], took_s: f64) {
     let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
     let means: Vec<_> = draws.iter().map(|times| mean(times)).collect();
@@ -148,11 +148,11 @@ fn ideal_ms(iteration: &Iteration) -> f64 {
     )[0]
 }
 
-/// What else all servers could be joined by.
+/// Another fabric that joins all servers.
 #[derive(Clone, Copy)]
 struct Rival {
     name: &'static str,
-    /// Whether switches hash each pair of processors to one uplink.
+    /// Whether switches hash each pair of GPUs to one uplink.
     hashes: bool,
     joined: Joined,
 }
@@ -223,7 +223,7 @@ fn expander(seed: u64) -> Fabric {
     fabric.expect("the wiring is sound")
 }
 
-/// All jobs at once, on servers drawn by lot.
+/// Simulates all jobs at the same time, on random servers.
 fn together(fabric: &Fabric, iterations: &[Iteration], hashed: bool, seed: u64) -> Vec<f64> {
     let mut hosts: Vec<_> = fabric.endpoints().collect();
     SplitMix64::new(seed).shuffle(&mut hosts);

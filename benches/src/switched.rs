@@ -1,4 +1,4 @@
-//! Where probes get lost, whom to probe, and who takes which place.
+//! Localization of losses, choice of probes, and placement of ranks.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::shapes;
 const PROBE_RESULTS: usize = 100_000;
 const RUN_COUNT: usize = 5;
 
-/// Measures what any of the words names; everything when there are none.
+/// Runs the benchmarks whose names contain one of the words; all without words.
 pub(crate) fn measure_all(words: &[String]) {
     let is_asked = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     println!("name took_s goal_s figures peak_mib");
@@ -61,7 +61,7 @@ fn print_row(name: &str, goal_s: f64, mut runs: Vec<(f64, String)>) {
     println!("{name} {took_s:.4} {goal_s} {figures} {:.0}", peak_mib());
 }
 
-/// What a probe's packets pass, and what became of them.
+/// Hops of a probe, and its outcome.
 struct Crossed {
     from: NodeId,
     to: NodeId,
@@ -71,7 +71,7 @@ struct Crossed {
 
 const SENT_PROBES: u64 = 60;
 
-/// One link loses one in a hundred, among 1024 hosts.
+/// Returns probes of 1024 hosts, with one link that loses one packet in a hundred.
 fn results(fabric: &Fabric) -> Vec<Crossed> {
     let (mut atlas, mut rng, ecmp) = (Atlas::new(fabric), SplitMix64::new(1), Ecmp::default());
     let hosts: Vec<_> = fabric.endpoints().collect();
@@ -108,7 +108,7 @@ fn results(fabric: &Fabric) -> Vec<Crossed> {
     (0..PROBE_RESULTS).map(|_| probe()).collect()
 }
 
-/// The search alone.
+/// Measures the search alone.
 fn localisation() {
     let fabric = leaf_spine(32, 64, 32);
     let atlas = Atlas::new(&fabric);
@@ -135,7 +135,7 @@ fn localisation() {
     print_row("localise-100000-results", 0.1, runs.collect());
 }
 
-/// All that is done with results from when they are known by names until a finding is reported.
+/// Measures everything from named results to a finding.
 fn diagnosis() {
     let fabric = leaf_spine(32, 64, 32);
     let results = results(&fabric);
@@ -166,10 +166,10 @@ fn diagnosis() {
     print_row("diagnose-100000-results", 0.1, runs.collect());
 }
 
-/// As often as the command asks for: ten probes a second by flows of two and a half.
+/// Number of flows per link, as the command requests: ten probes a second, by flows of two and a half each.
 const FLOWS_PER_LINK: u32 = 4;
 
-/// Of some 10 000 hosts at switches, or of a thousand that are wired to each other.
+/// Fabric of some 10 000 hosts at switches, or of a thousand directly wired ones.
 struct Shape {
     name: &'static str,
     fabric: fn() -> Fabric,
@@ -215,7 +215,7 @@ fn probes(shape: &Shape) {
     print_row(shape.name, 2.0, vec![(took_s, figures)]);
 }
 
-/// What a coordinator chooses from: four flows of each host to one of its next 64, whose ways were traced.
+/// Measures the choice of a coordinator: four traced flows from each host to one of its next 64.
 fn chosen() {
     let fabric = leaf_spine(313, 32, 32);
     let (mut atlas, ecmp) = (Atlas::new(&fabric), Ecmp::default());
@@ -244,7 +244,7 @@ fn chosen() {
     print_row("probes-live-10000-hosts", 2.0, vec![(took_s, figures)]);
 }
 
-/// A ring and groups of eight that exchange more, on 32 racks, in disorder.
+/// Places a ring and groups of eight with more traffic on 32 racks, from a random order.
 fn ranks() {
     let fabric = leaf_spine(32, 8, 32);
     let mut hosts: Vec<_> = fabric.endpoints().collect();

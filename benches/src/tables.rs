@@ -1,5 +1,5 @@
-//! Jobs of 128 servers with four A100 each, spread and wired together, beside what else could be
-//! built for them: the rows of the table in docs/planning.md.
+//! Jobs of 128 servers with four A100 each: parallelism and topology are searched together, and compared with other
+//! fabrics. These are the rows of the table in docs/planning.md.
 
 use reweave_common::units::Bytes;
 use reweave_design::crew::Alone;
@@ -17,11 +17,11 @@ use crate::topology::request;
 const SERVER_COUNT: usize = 128;
 const GPUS_PER_SERVER: usize = 4;
 const PORT_COUNTS: [usize; 2] = [4, 8];
-/// How long each may take.
+/// Time limit of each search.
 const MAX_TIME_S: f64 = 10.0;
 const SEED: u64 = 1;
 
-/// Models with the samples of a processor, and tables where there are some.
+/// Models with the samples per GPU, and the number of tables, if any.
 const JOBS: [(&str, u64, Option<usize>); 11] = [
     ("vgg16", 64, None),
     ("resnet50", 128, None),
@@ -36,7 +36,7 @@ const JOBS: [(&str, u64, Option<usize>); 11] = [
     ("dlrm", 2048, Some(128)),
 ];
 
-/// Measures what any of the words names; everything when there are none.
+/// Runs the benchmarks whose names contain one of the words; all without words.
 pub(crate) fn measure_all(words: &[String]) {
     let is_asked = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     println!("# seed: {SEED}; milliseconds of an iteration, 100 Gb/s a port");
@@ -107,7 +107,7 @@ fn planned(search: &Search, settings: &Settings, request: &Request) -> Pairing<P
     together::search(search, start, settings, request, alone()).expect("there is a topology")
 }
 
-/// Between which times an iteration lies, where that does not take too much work.
+/// Returns the interval of an iteration time, unless that takes too much work.
 fn interval(
     search: &Search,
     found: &mut Pairing<Parallelism>,

@@ -10,17 +10,17 @@ use reweave_sim::workload::Settings;
 
 use crate::cost::{peak_mib, timed};
 
-/// How long topology and routes may take for this many hosts of this many ports.
+/// Time limits of topology and routes for this number of hosts and ports.
 const BENCH_SIZES: [(&str, usize, usize, f64); 3] = [
     ("topology-128-d4", 128, 4, 0.2),
     ("topology-432-d8", 432, 8, 1.0),
     ("topology-4096-d8", 4096, 8, 20.0),
 ];
-/// Routes after a failure, for 128 hosts.
+/// Time limit of routes after a failure, for 128 hosts.
 const MAX_REPAIR_S: f64 = 0.05;
 const SEED: u64 = 1;
 
-/// Measures what any of the words names; everything when there are none.
+/// Runs the benchmarks whose names contain one of the words; all without words.
 pub(crate) fn measure_all(words: &[String]) {
     let is_asked = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     println!("# seed: {SEED}");
@@ -35,7 +35,7 @@ pub(crate) fn measure_all(words: &[String]) {
     }
 }
 
-/// All reduce a gigabyte, and each of the first hosts sends to all.
+/// All hosts reduce a gigabyte, and each of the first hosts sends to all.
 fn iteration(hosts: usize, tables: usize) -> Iteration {
     let mut builder = IterationBuilder::new(hosts);
     let ranks: Vec<_> = (0..hosts).map(Rank::from_index).collect();
@@ -57,7 +57,7 @@ fn iteration(hosts: usize, tables: usize) -> Iteration {
     builder.build().expect("the iteration is sound")
 }
 
-/// Of ports of 100 Gb/s.
+/// Returns a request with ports of 100 Gb/s.
 pub(crate) fn request(hosts: usize, degree: usize) -> Request {
     Request {
         limits: Limits::plain(hosts, degree),

@@ -13,17 +13,17 @@ use crate::units::Rate;
 pub struct BandwidthReading {
     pub flow: FlowKey,
     pub bandwidth: Bandwidth,
-    /// Those that the last train passed, as traced when it had gone; a silent one is absent. None where nothing
-    /// could be traced in time.
+    /// Routers on the path, traced just after the last train; a silent one is absent. None if no trace was complete in
+    /// time.
     pub routers: Option<Vec<Option<Ipv4Addr>>>,
 }
 
-/// Whole frames without their checksums, as kernels count them.
+/// Rate of whole frames without their checksums, as kernels count them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Bandwidth {
-    /// The median of this many trains; the true one lies between the bounds in 95 of 100 cases.
+    /// The median of this many trains. The true value lies between the bounds with 95 % confidence.
     Known {
         #[serde(rename = "rate_bits_per_s")]
         rate: Rate,
@@ -48,14 +48,14 @@ pub enum Bandwidth {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unclear {
-    /// None was sent so far, or too few.
+    /// No train was sent so far, or too few.
     Few,
     /// Too much of it was lost.
     Lost,
-    /// It arrived in so few batches that the time between packets says nothing: interrupts are
-    /// coalesced, or the path is much faster than trains are long.
+    /// The train arrived in too few batches for a rate: interrupts are coalesced, or the path is too fast for the
+    /// length of a train.
     Batched,
-    /// Its pace changed on the way: other traffic, or a bucket that lets a burst pass.
+    /// The rate changed during the train: other traffic, or a token bucket that lets a burst pass.
     Unsteady,
 }
 

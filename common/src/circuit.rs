@@ -49,7 +49,7 @@ impl Circuit {
     }
 }
 
-/// It is sent as the pair of its ports.
+/// The schema of a circuit is a pair of ports.
 #[cfg(feature = "schema")]
 impl utoipa::PartialSchema for Circuit {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
@@ -91,14 +91,14 @@ impl fmt::Display for NoCircuit {
 
 impl std::error::Error for NoCircuit {}
 
-/// All circuits of one optical switch. Whether no port is in two of them, the judge of plans asks.
+/// All circuits of one optical switch. The plan check, not this type, ensures that no port is in two circuits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct CircuitSet(BTreeSet<Circuit>);
 
 impl CircuitSet {
-    /// `1-9,2-10`, as people write it; nothing is written as "".
+    /// Parses `1-9,2-10`; an empty text is the empty set.
     pub fn from_text(text: &str) -> Result<Self, NoCircuit> {
         let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
         parts.map(Circuit::from_text).collect()
@@ -148,8 +148,8 @@ impl fmt::Display for OpticalName {
     }
 }
 
-/// Asks the driver of an optical switch to move it from one set of circuits to another. It moves
-/// nothing unless it reads back `expected`; what has moved already is only read back.
+/// Instructs the driver of an optical switch to move it from one set of circuits to another. It moves nothing unless it
+/// reads back `expected`; circuits that have moved already are only read back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switchover {
     pub generation: Generation,
@@ -160,7 +160,7 @@ pub struct Switchover {
     pub desired: CircuitSet,
 }
 
-/// The answer: the circuits as the device reports them afterwards, or why they are unknown.
+/// The answer: the circuits that the device reports afterwards, or the reason why they are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Readback {
     pub generation: Generation,
@@ -169,7 +169,7 @@ pub struct Readback {
     pub outcome: Result<CircuitSet, NotSwitched>,
 }
 
-/// An outcome on the wire, with a name of its own, since other results are written beside it.
+/// An outcome on the wire. It has a type of its own so that other results can be added.
 #[derive(Serialize, Deserialize)]
 pub enum SwitchOutcome {
     Ok(CircuitSet),
@@ -200,7 +200,7 @@ mod as_written {
 }
 
 impl Readback {
-    /// What the driver has followed in place of this instruction, where it refuses for that.
+    /// Returns the instruction that the driver has followed instead, if that is the reason of the refusal.
     pub fn followed(&self) -> Option<(Generation, Token)> {
         use NotSwitched::{DifferentContent, Older};
         match &self.outcome {
@@ -215,31 +215,31 @@ impl Readback {
 pub enum NotSwitched {
     /// The driver has followed a later instruction already.
     Older { held: Generation, token: Token },
-    /// It knows this token with other circuits.
+    /// The driver has this token with other circuits.
     DifferentContent { held: Generation, token: Token },
-    /// The device holds neither what was expected nor what is wanted; nothing was moved.
+    /// The device holds neither the expected nor the desired circuits; nothing was moved.
     Mismatch { found: CircuitSet },
-    /// The device did not answer, and what was read of it, if anything, is not what was wanted; it may still move.
+    /// The device did not answer, and the circuits read back, if any, are not the desired ones. It may still move them.
     TimedOut,
-    /// The device refused; its circuits were then read back as these.
+    /// The device refused. Its circuits were read back afterwards.
     Device {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,
         found: CircuitSet,
     },
-    /// No device can hold what is wanted.
+    /// No device can hold the desired circuits.
     Impossible {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,
     },
-    /// The driver could not note the instruction down before acting on it.
+    /// The driver could not write the instruction down before acting on it.
     NotDurable {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,
     },
-    /// The driver reaches no optical switch of this name.
+    /// The driver controls no optical switch of this name.
     NoSuchSwitch,
-    /// The device refused, and has not answered an earlier request yet: it may still carry that out.
+    /// The device refused, and has not answered an earlier request yet, which may still take effect.
     Unclear {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,

@@ -1,4 +1,4 @@
-//! Collectives, as a communication library reports them: a NIC that bypasses the kernel shows nothing of them.
+//! Collectives, as a communication library reports them. The kernel sees nothing of them if a NIC bypasses it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,26 +6,26 @@ use crate::moment::Moment;
 use crate::time_span::TimeSpan;
 use crate::units::Bytes;
 
-/// The socket at which an agent receives the reports of jobs.
+/// Socket at which an agent receives the reports of jobs.
 pub const COLLECTIVES_SOCKET: &str = "/run/reweave/collectives";
-/// Names another place for it.
+/// Environment variable with another path for the socket.
 pub const COLLECTIVES_VARIABLE: &str = "REWEAVE_COLLECTIVES";
-/// No word is longer.
+/// Maximum size of a report.
 pub const MAX_WORD_BYTES: usize = 16 << 10;
-/// Of one communicator in one word.
+/// Maximum number of peers in a report.
 pub const MAX_PEERS_PER_WORD: usize = 256;
 pub const MAX_WORKS_PER_WORD: usize = 32;
-/// Of a communicator's name.
+/// Maximum length of a communicator's name.
 pub const MAX_COMMUNICATOR_NAME_BYTES: usize = 64;
 
-/// A report about one rank of one communicator, from one moment to another.
+/// A report about one rank of one communicator, for a span of time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankWord {
     pub rank: Rank,
-    /// By the clock of the machine that never goes backwards.
+    /// Start, by the monotonic clock of the machine.
     pub from: Moment,
     pub to: Moment,
-    /// Of which nothing is known, because there were too many at once.
+    /// Number of events that were dropped because there were too many at once.
     pub missed: u64,
     pub works: Vec<Works>,
     pub peers: Vec<RankPeer>,
@@ -34,7 +34,7 @@ pub struct RankWord {
 /// A rank of a communicator.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rank {
-    /// The same on all its ranks.
+    /// Hash of the communicator, the same on all its ranks.
     pub communicator: u64,
     #[serde(deserialize_with = "crate::printable::text")]
     pub name: String,
@@ -46,7 +46,7 @@ pub struct Rank {
 /// Collectives, or messages to one rank, with equal parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Works {
-    /// As the library calls it.
+    /// Name of the operation in the library.
     #[serde(deserialize_with = "crate::printable::text")]
     pub kind: String,
     #[serde(deserialize_with = "crate::printable::text")]
@@ -54,9 +54,9 @@ pub struct Works {
     #[serde(deserialize_with = "crate::printable::text")]
     pub protocol: String,
     pub count: u64,
-    /// What the program asked for, not what went over wires.
+    /// Bytes that the program requested, not the bytes on the wire.
     pub bytes: Bytes,
-    /// By the clock of the GPU, of those whose time is known; who comes last waits least.
+    /// Total duration by the GPU's clock, over those with a known time. The last rank to arrive waits least.
     #[serde(rename = "took_ns", with = "crate::nanos")]
     pub took: TimeSpan,
     pub timed: u64,
@@ -68,14 +68,14 @@ pub struct RankPeer {
     pub rank: u32,
     pub sent: Bytes,
     pub received: Bytes,
-    /// How long transfers were on their way, on all channels together.
+    /// Total time of transfers on all channels.
     #[serde(rename = "sending_ns", with = "crate::nanos")]
     pub sending: TimeSpan,
     #[serde(rename = "receiving_ns", with = "crate::nanos")]
     pub receiving: TimeSpan,
 }
 
-/// An agent's report about a rank: the last seconds.
+/// An agent's report about a rank over the last seconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankReading {
     pub rank: Rank,
@@ -87,7 +87,7 @@ pub struct RankReading {
 }
 
 impl Rank {
-    /// Whether such a rank can be.
+    /// Whether the rank is below the number of ranks.
     pub fn is_possible(&self) -> bool {
         self.rank < self.ranks && self.name.len() <= MAX_COMMUNICATOR_NAME_BYTES
     }
@@ -103,7 +103,7 @@ impl Works {
 }
 
 impl RankWord {
-    /// Whether it keeps to the bounds of what one word may say.
+    /// Whether the report keeps the bounds of a report.
     pub fn is_bounded(&self) -> bool {
         self.from <= self.to && are_bounded(&self.rank, &self.works, &self.peers)
     }
@@ -123,7 +123,7 @@ fn are_bounded(rank: &Rank, works: &[Works], peers: &[RankPeer]) -> bool {
         && peers.iter().all(|peer| peer.rank < rank.ranks)
 }
 
-/// Together with what is known of the same rank already.
+/// Adds the traffic with a peer to the entry of the same rank.
 pub fn add_peer(peers: &mut Vec<RankPeer>, peer: RankPeer) {
     match peers.binary_search_by_key(&peer.rank, |it| it.rank) {
         Ok(place) => peers[place].add(&peer),
@@ -131,7 +131,7 @@ pub fn add_peer(peers: &mut Vec<RankPeer>, peer: RankPeer) {
     }
 }
 
-/// Counts the collectives that were done alike together.
+/// Adds collectives to the entry with equal parameters.
 pub fn add_works(all: &mut Vec<Works>, works: Works) {
     match all.iter_mut().find(|it| it.is_like(&works)) {
         Some(same) => same.add(&works),

@@ -1,4 +1,4 @@
-//! A finding, with evidence: the value that goes from `diagnose` to `plan`.
+//! A finding with its evidence: the value that goes from `diagnose` to `plan`.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,21 +11,21 @@ use crate::units::Rate;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// Flows share a full link while an equal path has room.
+    /// Flows share a full link while an equal-cost path has room.
     EcmpCollision(Collision),
-    /// A pin holds a flow where it serves it no more.
+    /// A pin no longer benefits its flow.
     UselessPin(UselessPin),
-    /// Anything else that slows jobs.
+    /// Any other cause that slows jobs.
     Cause(Cause),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Collision {
     pub hop: Hop,
-    /// Measured load over capacity.
+    /// Measured load divided by capacity.
     pub utilization: f64,
     pub losers: Vec<Loser>,
-    /// Equal-cost hops that had room for at least one of them.
+    /// Equal-cost hops with room for at least one of the flows.
     pub with_room: Vec<Hop>,
     pub imbalance: Imbalance,
 }
@@ -33,7 +33,7 @@ pub struct Collision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UselessPin {
     pub flow: FlowKey,
-    /// Where it is pinned, and to what.
+    /// Switch and link of the pin.
     pub hop: Hop,
     pub because: Useless,
 }
@@ -41,14 +41,14 @@ pub struct UselessPin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Useless {
-    /// The way it leads has come to an end: these links are down.
+    /// These links behind the pin are down.
     WayDown {
         links: Vec<LinkId>,
     },
     FlowEnded,
 }
 
-/// A flow in a collision: what it gets, and what it would get if the flows were spread.
+/// A flow in a collision: its rate, and the rate that it would have if the flows were spread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loser {
     pub flow: FlowKey,
@@ -56,16 +56,16 @@ pub struct Loser {
     pub fair_rate: Rate,
 }
 
-/// How unevenly flows are spread over the equal links of one switch.
+/// How unevenly flows are spread over the equivalent links of one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Imbalance {
-    /// The Flow Imbalance Metric: 0 is even, and it counts flows.
+    /// The flow imbalance metric (FIM) in percent: 0 is even, and it counts flows.
     pub fim_percent: f64,
-    /// What even the best spread of this many flows over this many links has.
+    /// Lowest possible FIM for this number of flows and links.
     pub floor_percent: f64,
-    /// The same, with each flow weighed by its rate.
+    /// FIM with each flow weighted by its rate.
     pub weighted_percent: f64,
-    /// The fullest link over the mean: what stalls a collective.
+    /// Load of the fullest link over the mean: the slowest flow delays a collective.
     pub max_over_mean: f64,
 }

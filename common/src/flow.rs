@@ -1,4 +1,4 @@
-//! A flow: the packets that switches treat alike.
+//! A flow: packets with equal header fields, which switches forward alike.
 
 use std::fmt;
 use std::net::SocketAddrV4;
@@ -25,7 +25,7 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// What the receiver sends to the sender.
+    /// Returns the key of the return traffic.
     pub fn reversed(self) -> Self {
         Self {
             source: self.destination,

@@ -1,6 +1,6 @@
-//! Forwarding tables: what a host that forwards for others does with packets that are not for itself.
+//! Forwarding tables: next hops of a host that forwards for others.
 //!
-//! A table depends on the destination alone, so that a kernel or a card can hold it.
+//! A table depends only on the destination, so that a kernel or a NIC can hold it.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{LinkId, NodeId};
 
-/// One of the links over which a host sends on, and how much against the others.
+/// A link over which a host forwards, with its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextHop {
     pub link: LinkId,
     pub weight: u32,
 }
 
-/// All that one host needs to know to forward.
+/// Forwarding state of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForwardingTable {
     pub at: NodeId,
-    /// By destination. Hosts without a way are absent.
+    /// Next hops by destination. Unreachable hosts are absent.
     pub towards: BTreeMap<NodeId, Vec<NextHop>>,
-    /// What comes in over the first link and goes on over the second moves to the next class of
-    /// service, in which buffers are its own, so that no circle of full buffers can arise.
+    /// Traffic from the first to the second link moves to the next priority class, which has buffers of its own. This
+    /// excludes cyclic buffer dependencies.
     pub raises: Vec<[LinkId; 2]>,
 }
 

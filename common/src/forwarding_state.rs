@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::PinRule;
 
-/// Absolute: all of it, and nothing besides.
+/// The complete state: entries that are not listed are removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForwardingState {
     pub rules: Vec<PinRule>,
     pub routes: Vec<RouteRule>,
 }
 
-/// What is for this host goes on over these hops, each by its weight.
+/// Traffic for this host is forwarded over these hops by weight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RouteRule {
-    /// The stable address of a host, which no link has.
+    /// Stable address of a host, which belongs to none of its links.
     pub destination: Ipv4Addr,
     pub hops: Vec<RouteHop>,
 }
 
-/// The next hop is on the link of this interface, independent of the interface's own addresses.
+/// A next hop on the link of this interface, independent of the interface's own addresses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RouteHop {
     #[serde(deserialize_with = "crate::printable::text")]
@@ -42,12 +42,12 @@ impl ForwardingState {
         self.rules.is_empty() && self.routes.is_empty()
     }
 
-    /// How many rules and routes it is.
+    /// Returns the number of rules and routes.
     pub fn len(&self) -> usize {
         self.rules.len() + self.routes.len()
     }
 
-    /// In an order of its own and each once: kernels list what they hold in theirs.
+    /// Sorts the entries and removes duplicates: kernels list them in an order of their own.
     pub fn in_order(mut self) -> Self {
         for route in &mut self.routes {
             route.hops.sort_unstable();

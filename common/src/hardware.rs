@@ -23,7 +23,7 @@ pub struct Nic {
     pub mtu_bytes: Option<u32>,
     pub pcie: Option<Pcie>,
     pub numa_node: Option<u16>,
-    /// The RDMA device that sends over it.
+    /// Name of the NIC's RDMA device.
     #[serde(deserialize_with = "crate::printable::optional_text")]
     pub rdma: Option<String>,
 }
@@ -35,7 +35,7 @@ pub enum Duplex {
     Full,
 }
 
-/// The error correction of a link.
+/// Forward error correction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fec {
@@ -55,13 +55,13 @@ pub struct Pcie {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcieLink {
-    /// Millions of transfers per second, of each lane.
+    /// Mega-transfers per second of each lane.
     pub mt_per_s: u32,
     pub lanes: u8,
 }
 
 impl Pcie {
-    /// Whether the bus gives less than it could: a bad seat, a bad riser, a wrong slot.
+    /// Whether the bus is slower than it could be: a bad seat, a bad riser, a wrong slot.
     pub fn is_degraded(&self) -> bool {
         self.now.mt_per_s < self.most.mt_per_s || self.now.lanes < self.most.lanes
     }
@@ -84,11 +84,10 @@ impl fmt::Display for NotOfOneNic {
 impl std::error::Error for NotOfOneNic {}
 
 impl Mac {
-    /// What all interfaces at fibres have to bear, where the fabric file names no other: 02 marks those that no vendor
-    /// gives.
+    /// Default address of all interfaces at fibres. The bits 02 mark an address that no vendor assigns.
     pub const DEFAULT_FIBRE_MAC: Self = Self([0x02, 0xfa, 0xb0, 0, 0, 1]);
 
-    /// `None` where it is of no NIC: of a group, or nothing at all.
+    /// Returns `None` for a group address or the zero address.
     pub fn of_one_nic(bytes: [u8; 6]) -> Option<Self> {
         let is_of_group = bytes[0] & 1 == 1;
         (!is_of_group && bytes != [0; 6]).then_some(Self(bytes))
@@ -118,7 +117,7 @@ impl FromStr for Mac {
     }
 }
 
-/// In words where people read it, and in six bytes where programs do.
+/// Text in readable formats, and six bytes in binary ones.
 impl Serialize for Mac {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         if to.is_human_readable() {
@@ -129,7 +128,7 @@ impl Serialize for Mac {
     }
 }
 
-/// A device that reports another value may carry an address that no NIC has.
+/// Accepts any six bytes: a device may report an address that no NIC has.
 impl<'de> Deserialize<'de> for Mac {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         if from.is_human_readable() {
@@ -148,22 +147,22 @@ pub struct HardwareAddress {
     pub address: Mac,
 }
 
-/// The host around the NICs.
+/// A host as a whole, without its NICs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     pub cpus: u32,
-    /// Of all processors together, over the time since the reading before.
+    /// Load of all processors, since the previous reading.
     pub cpu_busy_percent: Option<u8>,
     #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
     #[serde(rename = "memory_available_bytes")]
     pub memory_available: Bytes,
     pub numa_nodes: Vec<NumaNode>,
-    /// What hosts of one cluster should be set alike in.
+    /// Settings that should be equal on all hosts of a cluster.
     pub settings: Vec<Setting>,
 }
 
-/// A setting of a host: with several devices that differ, all values.
+/// A setting of a host; if several devices differ, all values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
     #[serde(deserialize_with = "crate::printable::text")]
@@ -185,7 +184,7 @@ pub struct NumaNode {
 pub struct Neighbour {
     #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
-    /// The system's name, or else its chassis.
+    /// System name, else the chassis ID.
     #[serde(deserialize_with = "crate::printable::text")]
     pub system: String,
     #[serde(deserialize_with = "crate::printable::text")]
@@ -201,13 +200,13 @@ pub struct Lack {
     pub measurement: String,
     #[serde(deserialize_with = "crate::printable::text")]
     pub because: String,
-    /// What an operator can do to have it.
+    /// Action by which an operator can enable it.
     #[serde(deserialize_with = "crate::printable::text")]
     pub remedy: String,
 }
 
 impl Lack {
-    /// What the software of a switch never holds, independent of its agent. Coordinators plan by these texts.
+    /// Capability that a hardware switch lacks, independent of its agent. Coordinators plan by these texts.
     pub const HARDWARE_PINS: &'static str = "pins in hardware";
     pub const WEIGHTS: &'static str = "weights of routes";
 }

@@ -1,4 +1,4 @@
-//! Health of an interface, an RDMA port or a whole host, by counters.
+//! Health of an interface, an RDMA port or a host, from counters.
 
 use std::fmt;
 
@@ -19,71 +19,71 @@ pub enum CounterSource {
     Host,
 }
 
-/// The meaning of a counter, under any name that its driver has for it.
+/// Meaning of a counter, independent of the driver's name for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
-    /// Packets whose check sequence was wrong: the cable, the optics, the lanes.
+    /// Frames with a bad checksum: caused by cable, optics or lanes.
     FrameErrors,
-    /// Bits that forward error correction has repaired: the early sign of a dying optic.
+    /// Bits corrected by forward error correction: an early sign of a dying optic.
     CorrectedBits,
-    /// Symbols that it could not repair.
+    /// Symbols that could not be corrected.
     SymbolErrors,
-    /// How often the link was lost.
+    /// Number of times that the link went down.
     LinkDowns,
-    /// How often the lanes had to be trained again.
+    /// Number of times that the lanes were trained again.
     Retrains,
     HotModule,
-    /// Packets that the NIC had no room for.
+    /// Packets that the NIC had no buffer for.
     Discards,
-    /// Packets longer than this end takes: the other has a larger MTU.
+    /// Packets above the MTU of this end: the other end has a larger MTU.
     Oversized,
-    /// The other end asked to pause, by priority.
+    /// Pause frames from the other end, by priority.
     Pauses(u8),
-    /// For how many microseconds this end stood still because of it, by priority.
+    /// Microseconds for which this end paused, by priority.
     PausedMicros(u8),
-    /// This end has made the other pause for suspiciously long.
+    /// This end has paused the other for suspiciously long.
     PauseStormWarnings,
-    /// Long enough for the NIC to give up pausing it.
+    /// This end paused the other until the NIC stopped sending pauses.
     PauseStormErrors,
-    /// Ticks with data to send and no credit for it.
+    /// Ticks with data to send and without credit.
     CreditWaits,
-    /// The receiver of an RDMA connection has seen a gap.
+    /// The receiver of an RDMA connection saw a gap in the sequence.
     OutOfSequence,
-    /// Its sender was notified of one.
+    /// The sender was notified of a gap.
     SequenceNaks,
     /// No acknowledgement in time: a lost tail, or a black hole.
     AckTimeouts,
-    /// As receiver, notified the sender that packets came marked by congestion.
+    /// As a receiver, notified the sender of congestion marks.
     CongestionNoticesSent,
-    /// As sender, slowed down because of such a notice.
+    /// As a sender, slowed down after such a notification.
     CongestionNoticesHeeded,
     /// Corruption inside the fabric, between links.
     PayloadErrors,
     /// The receiver had posted too few buffers.
     OutOfBuffers,
-    /// The sender was notified.
+    /// The sender was notified of missing buffers.
     NotReadyRetries,
     ReceiveErrors,
     SendErrors,
-    /// The kernel dropped what had arrived.
+    /// The kernel dropped received packets.
     ReceiveDrops,
     SendDrops,
     /// The driver's ring was full.
     ReceiveMissed,
     /// A queue of the kernel was full.
     QueueDrops,
-    /// Backlogs of the kernel were full.
+    /// The backlog of the kernel was full.
     SoftirqDrops,
-    /// The kernel had to put off work on packets.
+    /// The kernel postponed packet processing.
     SoftirqSqueezes,
 }
 
-/// All signals ever counted at one place, and their growth.
+/// All counters of one place, with their growth.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     pub place: CounterSource,
-    /// The time since the reading before; zero in the first.
+    /// Time since the previous reading; zero in the first.
     #[serde(rename = "over_ns", with = "crate::nanos")]
     pub over: TimeSpan,
     pub signals: Vec<SignalReading>,
@@ -92,12 +92,11 @@ pub struct Health {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignalReading {
     pub signal: Signal,
-    /// As the counter stands.
+    /// Value of the counter.
     pub total: u64,
-    /// Since the reading before; absent in the first, when the counter began again meanwhile, and
-    /// when it can count no further.
+    /// Growth since the previous reading; absent in the first, after a reset of the counter, and at its maximum.
     pub grown: Option<u64>,
-    /// Of how many packets or bits that is a part, where this is known.
+    /// Number of packets or bits that the growth is part of, if known.
     pub of: Option<u64>,
 }
 
@@ -110,7 +109,7 @@ impl Health {
 }
 
 impl SignalReading {
-    /// The part of packets or bits that had the trouble.
+    /// Returns the affected share of packets or bits.
     pub fn ratio(&self) -> Option<f64> {
         let of = self.of.filter(|&of| of > 0)?;
         Some(self.grown? as f64 / of as f64)

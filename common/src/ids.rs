@@ -11,10 +11,11 @@ macro_rules! index {
         pub struct $name(u32);
 
         impl $name {
-            /// The id of the `index`-th element.
+            /// Returns the id of the `index`-th element.
             ///
             /// # Panics
-            /// When there are more than `u32::MAX` elements, which no cluster has.
+            ///
+            /// Panics above `u32::MAX` elements, which no cluster has.
             pub fn from_index(index: usize) -> Self {
                 Self(u32::try_from(index).expect("fewer than 2^32 elements"))
             }

@@ -9,8 +9,8 @@ use crate::forwarding_state::ForwardingState;
 use crate::plan::Generation;
 use crate::probing::ProbeList;
 
-/// Proves that an instruction comes from a committed intent: later intents have higher tokens, and
-/// an agent that has seen one never follows a lower.
+/// A fencing token of an instruction from a committed plan: later plans have higher tokens, and an agent never follows
+/// a token below the highest it has seen.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -34,7 +34,7 @@ pub enum Instruction {
 }
 
 impl Instruction {
-    /// What it wants installed, confirmed or not.
+    /// Returns the desired state, confirmed or not.
     pub fn install(&self) -> Option<&Install> {
         match self {
             Self::Install(install) => Some(install),
@@ -44,14 +44,14 @@ impl Instruction {
     }
 }
 
-/// What an agent observes. Each one replaces the one before.
+/// Objects that an agent observes. Each message replaces the previous one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
-    /// Flows whose path matters.
+    /// Flows to trace.
     pub trace: Vec<FlowKey>,
 }
 
-/// For this time, the agent sends interface readings many times between two reports, since the coordinator waits for
+/// For this time, the agent sends interface readings more often than its reports, because the coordinator waits for
 /// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FastSampling {
@@ -66,8 +66,8 @@ pub struct Install {
     pub holding: ForwardingState,
 }
 
-/// As in the confirmed commit of RFC 6241, section 8.4: a node rolls back unless the instruction is confirmed in
-/// time. A later token for the same generation and state confirms it.
+/// An installation that must be confirmed, as in the confirmed commit of RFC 6241, section 8.4: the node rolls back
+/// unless the confirmation arrives in time. A later token for the same generation and state confirms it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unconfirmed {
     pub install: Install,
@@ -78,30 +78,30 @@ pub struct Unconfirmed {
 pub struct Ack {
     pub generation: Generation,
     pub token: Token,
-    /// What the kernel holds, read back; or why it holds what it held before.
+    /// State of the kernel as read back, or the reason why it is unchanged.
     pub outcome: Result<ForwardingState, InstallRefusal>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstallRefusal {
-    /// The agent has followed a later instruction already: that of this generation and token.
+    /// The agent has followed a later instruction, with this generation and token.
     Older { held: Generation, token: Token },
-    /// It knows this generation with other rules, or this token with another generation.
+    /// The agent has this generation with other rules, or this token with another generation.
     DifferentContent { held: Generation, token: Token },
-    /// The kernel would not take it; what was there before is there again.
+    /// The kernel refused; the previous state is restored.
     Kernel {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,
     },
-    /// It could not note the instruction down before acting on it.
+    /// The agent could not write the instruction down before acting on it.
     NotDurable {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,
     },
-    /// It is instructed to pin flows of others, and forwards nothing. Routes any node may hold.
+    /// The node does not forward, so it cannot pin other hosts' flows. Any node can hold routes.
     NotASwitch,
-    /// The kernel would not take it, nor what was there before: it may hold some of both.
+    /// The kernel refused the new and the previous state, and may hold a part of either.
     RestoreFailed {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,

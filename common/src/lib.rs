@@ -1,8 +1,8 @@
-//! The nouns of Reweave, shared by every room.
+//! The types shared by all packages of Reweave.
 //!
-//! This crate is pure: it has no I/O, no clock, no randomness but what a seed gives, and no wire format. A value that
-//! crosses from one room to another is defined here once. Programs read text files; the meaning of the text is decided
-//! here, so that every program refuses the same errors with the same message.
+//! This package is pure: no I/O, no clock, no unseeded randomness, no wire format. A value that passes between packages
+//! is defined here once. Programs read text files, but their meaning is defined here, so that all programs report the
+//! same errors.
 
 pub mod api_version;
 pub mod bandwidth;

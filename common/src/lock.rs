@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks it even if another thread panicked meanwhile: only for what is whole after each statement.
+/// Locks a mutex even if another thread panicked. Only for data that are consistent after each statement.
 pub fn lock<T: ?Sized>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

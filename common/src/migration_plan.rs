@@ -1,4 +1,4 @@
-//! The order in which a running network is changed: wave after wave, each of them in rounds.
+//! The order in which a running network is changed: waves, each of which has rounds.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use crate::fabric::Circuits;
 use crate::forwarding::ForwardingTable;
 use crate::ids::NodeId;
 
-/// What nodes hold. Where a node has no way towards a destination, the network's own routes are
-/// followed; a node that is absent has none at all.
+/// Tables of nodes. Without an entry for a destination, a node uses the network's own routes; a node without a table
+/// uses only those.
 pub type Tables = BTreeMap<NodeId, ForwardingTable>;
 
-/// Tables that nodes may adopt in any order, any part of them at a time.
+/// Tables that nodes can adopt in any order and at any time.
 pub type Round = Tables;
 
-/// Circuits move while no packet passes them: packets are first led around, and return afterwards.
+/// A wave: circuits move while no packet uses them. Packets are rerouted before, and return after it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wave {
     pub drain: Vec<Round>,
-    /// All circuits there should be, of those optical switches alone that have something to move.
+    /// All desired circuits of the optical switches that change.
     pub circuits: Circuits,
     pub undrain: Vec<Round>,
 }
 
-/// The last wave leads to the desired state; the network also works after each of the others.
+/// The last wave reaches the desired state; the network also works after each earlier wave.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrationPlan {
     pub waves: Vec<Wave>,
 }
 
-/// One thing after the other.
+/// A step of a migration; steps run in sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigrationStep<'c> {
     Round(&'c Round),

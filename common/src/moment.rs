@@ -1,11 +1,11 @@
-//! Points in time, as the owner of a clock hands them in.
+//! Points in time, which the owner of a clock passes in.
 
 use std::ops::Add;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Microseconds on one clock that never goes backwards. Moments of different clocks do not compare.
+/// Microseconds of one monotonic clock. Moments of different clocks cannot be compared.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -21,13 +21,13 @@ impl Moment {
         self.0
     }
 
-    /// The time since `earlier`; none when that is not earlier at all.
+    /// Returns the time since `earlier`; zero if that is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// The last moment that can be counted is the latest of all.
+/// The sum is limited to the last representable moment.
 impl Add<Duration> for Moment {
     type Output = Self;
 

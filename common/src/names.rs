@@ -1,10 +1,9 @@
-//! Names that people choose. They become host names, file names and command arguments, so they are kept plain.
+//! Names given by users. They become host names, file names and command arguments, so their characters are restricted.
 
 /// The longest name of a node, a job or a scenario.
 pub const MAX_NAME_BYTES: usize = 32;
 
-/// Whether `name` has 1 to `longest` plain characters and could not be taken for an option, a path
-/// or a hidden file.
+/// Whether `name` has 1 to `longest` allowed characters and cannot be taken for an option, a path or a hidden file.
 pub fn is_plain(name: &str, longest: usize) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     (1..=longest).contains(&name.len())
@@ -12,7 +11,7 @@ pub fn is_plain(name: &str, longest: usize) -> bool {
         && name.chars().all(plain)
 }
 
-/// What to say of a `what` whose name is not plain.
+/// Returns the error for an invalid name of a `what`.
 pub fn refusal(name: &str, what: &str) -> String {
     format!(
         "{name:?} is not a valid name for a {what}: use up to {MAX_NAME_BYTES} letters, digits, \

@@ -1,4 +1,4 @@
-//! Spans of time as whole nanoseconds, for `#[serde(with)]` where names end in `_ns`.
+//! Durations as whole nanoseconds, for `#[serde(with)]` on fields whose names end in `_ns`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::time_span::TimeSpan;
 
 pub(crate) fn serialize<S: Serializer>(it: &TimeSpan, serializer: S) -> Result<S::Ok, S::Error> {
-    // The longest has some 3e17.
+    // The longest duration is some 3e17 ns.
     (it.as_nanos() as u64).serialize(serializer)
 }
 

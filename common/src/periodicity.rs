@@ -1,4 +1,4 @@
-//! The iteration period of a training job, by its traffic on one host.
+//! The iteration period of a training job, from its traffic on one host.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub enum Periodicity {
     Unknown {
         watched: TimeSpan,
     },
-    /// There is traffic, and it does not repeat itself; or there is none.
+    /// There is no traffic, or it is not periodic.
     None {
         watched: TimeSpan,
     },
@@ -23,34 +23,34 @@ pub enum Periodicity {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IterationPeriod {
-    /// From the start of an iteration's traffic to the start of the next one's.
+    /// Time from the start of an iteration's traffic to the start of the next.
     pub period: TimeSpan,
-    /// How much of that the wires rest in one piece: the host computes.
+    /// Longest continuous part of it without traffic: the host computes.
     pub gap: TimeSpan,
     pub sent: Bytes,
     pub received: Bytes,
     pub shape: Option<ExchangePattern>,
-    /// How alike the iterations are, to a hundred.
+    /// Similarity of the iterations.
     pub confidence_percent: Percent,
-    /// How many iterations this was learned from.
+    /// Number of iterations that were used.
     pub iterations: u32,
-    /// When the traffic began to have this period, as far as it was seen.
+    /// Start of this period, as far as it was seen.
     pub since: Moment,
-    /// When the wires will rest next, by the clock of the one who measures.
+    /// Start of the next part without traffic, by the clock of the host.
     pub next_gap: Moment,
 }
 
 impl IterationPeriod {
-    /// In both directions, in bytes.
+    /// Returns the bytes in both directions.
     pub fn exchanged(&self) -> u64 {
         self.sent.count().saturating_add(self.received.count())
     }
 }
 
-/// Two periods that differ by no more are the same.
+/// Maximum relative difference of equal periods.
 const MAX_PERIOD_DIFFERENCE: f64 = 0.05;
 
-/// Whether an iteration period of the one period goes on in the other.
+/// Whether the two periods are equal.
 pub fn is_same_period(a: TimeSpan, b: TimeSpan) -> bool {
     a.as_secs_f64().mul_add(-1.0, b.as_secs_f64()).abs() <= MAX_PERIOD_DIFFERENCE * b.as_secs_f64()
 }
@@ -59,10 +59,10 @@ pub fn is_same_period(a: TimeSpan, b: TimeSpan) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExchangePattern {
-    /// To one, from another one, as much.
+    /// Sends to one host, and receives as much from another.
     Ring,
-    /// To all and from all the same.
+    /// Exchanges equal amounts with all hosts.
     AllToAll,
-    /// To a neighbour and back, or to two.
+    /// Exchanges data with one or two neighbours.
     Pipeline,
 }

@@ -16,7 +16,7 @@ use crate::snapshot::Hop;
 use crate::time_span::TimeSpan;
 use crate::units::{Bytes, Rate};
 
-/// Counts the states that routes have been in; each plan makes one and names the one before.
+/// Number of a state of the routes. Each plan creates one and names its parent.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -36,7 +36,7 @@ impl fmt::Display for Generation {
     }
 }
 
-/// At this switch, this flow leaves over this link, regardless of the hash.
+/// At this switch, the flow leaves over this link, regardless of the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Pin {
     pub flow: FlowKey,
@@ -44,28 +44,28 @@ pub struct Pin {
     pub link: LinkId,
 }
 
-/// Immutable and complete: all pins, tables and circuits afterwards, not a difference. Nodes without a table use the
-/// network's own routes.
+/// All pins, tables and circuits after the plan, not a difference. Nodes without a table use the network's own routes.
+/// A plan is immutable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
-    /// The change that it rolls back, which a person wants for reasons of their own.
+    /// Change that it rolls back at an operator's request.
     pub takes_back: Option<Generation>,
     pub pins: Vec<Pin>,
     pub tables: Tables,
     pub circuits: Circuits,
-    /// Of jobs that are to start in another order of their ranks; running ones go on as they are.
+    /// New rank orders of jobs for their next start; running jobs are unchanged.
     pub orders: Vec<RankOrder>,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
-    /// Of jobs whose traffic has a beat.
+    /// Predictions for jobs with an iteration period.
     pub iterations: Vec<Iteration>,
     pub report: Report,
 }
 
 impl Plan {
-    /// Holds nothing, and promises nothing.
+    /// Returns a plan without changes and predictions.
     pub fn empty(generation: Generation, parent: Generation) -> Self {
         let nothing = Rate::from_bits_per_s(0);
         Self {
@@ -88,14 +88,14 @@ impl Plan {
         }
     }
 
-    /// Those of the pins in force that it keeps.
+    /// Returns the pins in force that the plan keeps.
     pub fn kept_of(&self, in_force: &[Pin]) -> Vec<Pin> {
         let planned: BTreeSet<_> = self.pins.iter().collect();
         let kept = in_force.iter().filter(|pin| planned.contains(pin));
         kept.copied().collect()
     }
 
-    /// How many entries it has, of tables and all else that grows with the cluster.
+    /// Returns the number of entries of tables and other parts that grow with the cluster.
     pub fn entries(&self) -> usize {
         let hops = |table: &ForwardingTable| {
             let towards: usize = table.towards.values().map(Vec::len).sum();
@@ -112,19 +112,18 @@ impl Plan {
             + self.predictions.len()
     }
 
-    /// Whether it says how long iterations will take of all jobs of which the other does.
+    /// Whether it predicts iterations of every job for which the other does.
     pub fn predicts_all_of(&self, other: &Self) -> bool {
         let says = |job: &str| self.iterations.iter().any(|it| it.job == job);
         other.iterations.iter().all(|it| says(&it.job))
     }
 
-    /// Whether it moves nothing, and only takes pins away that serve no more.
+    /// Whether it only removes useless pins.
     pub fn only_lifts(&self) -> bool {
         self.moves.is_empty() && self.takes_back.is_none() && self.orders.is_empty()
     }
 
-    /// Whether there is nothing to measure by which it could be judged: what it is for comes with the next start
-    /// of a job.
+    /// Whether nothing can be measured to verify it: its effect comes with the next start of a job.
     pub fn only_reorders(&self) -> bool {
         self.moves.is_empty() && !self.orders.is_empty()
     }
@@ -138,10 +137,10 @@ fn sum_of<T>(all: &[T], each: impl Fn(&T) -> usize) -> usize {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankOrder {
     pub job: String,
-    /// Its last order; where the current one differs, this measurement is of no use.
+    /// Previous order; if the current order differs, the measurement is useless.
     pub before: Vec<NodeId>,
     pub after: Vec<NodeId>,
-    /// What each host can send the next around a ring, by the one order and by the other.
+    /// Rate from each host to the next around a ring, in the previous and in the new order.
     pub ring: Option<[Rate; 2]>,
 }
 
@@ -153,7 +152,7 @@ pub struct Move {
     pub to: Hop,
 }
 
-/// What a flow's rate will be. `low..high` is where a measurement is expected to fall.
+/// Predicted rate of a flow. The measured value is expected in `low..high`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prediction {
     pub flow: FlowKey,
@@ -163,12 +162,11 @@ pub struct Prediction {
     pub high: Rate,
 }
 
-/// How long an iteration of a job takes now, and how long it will. `low..high` is where a measurement is
-/// expected to fall.
+/// Present and predicted iteration time of a job. The measured value is expected in `low..high`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Iteration {
     pub job: String,
-    /// What its hosts each exchange in an iteration, as far as their traffic has a beat.
+    /// Bytes that each host with periodic traffic exchanges in an iteration.
     pub exchanged: BTreeMap<NodeId, Bytes>,
     pub before: TimeSpan,
     pub after: TimeSpan,
@@ -176,11 +174,11 @@ pub struct Iteration {
     pub high: TimeSpan,
 }
 
-/// Why this plan and not another.
+/// Why this plan was chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub findings: Vec<Finding>,
-    /// The slowest flow of those concerned, as it is and as it will be.
+    /// Rate of the slowest affected flow, before and after.
     pub slowest_before: Rate,
     pub slowest_after: Rate,
     pub alternatives: Vec<Alternative>,
@@ -198,8 +196,8 @@ pub struct Alternative {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LostBecause {
-    /// A flow that matters would be slower than under the plan.
+    /// An affected flow would be slower than under the plan.
     Slower,
-    /// As good, but it would move more flows.
+    /// Equally good, but with more moved flows.
     MoreMoves,
 }

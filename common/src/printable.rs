@@ -1,9 +1,9 @@
-//! Text from other machines, made safe to show, log and store: it cannot control a terminal, begin a line of its own,
-//! or have unlimited length.
+//! Text from other machines, made safe to show, log and store: without control characters and line breaks, and of
+//! limited length.
 
 use serde::{Deserialize, Deserializer};
 
-/// More than any message of a kernel has.
+/// Maximum length, more than any message of a kernel.
 const MAX_TEXT_CHARS: usize = 400;
 
 /// For `#[serde(deserialize_with)]`.
@@ -25,7 +25,7 @@ fn printable(text: &str) -> String {
     )
 }
 
-/// What steers is replaced, but for what may stay.
+/// Replaces control characters, except those that `may_stay`.
 pub fn shown(text: &str, may_stay: impl Fn(char) -> bool) -> String {
     let shown = |c: char| {
         if (c.is_control() || is_invisible(c)) && !may_stay(c) {
@@ -37,7 +37,7 @@ pub fn shown(text: &str, may_stay: impl Fn(char) -> bool) -> String {
     text.chars().map(shown).collect()
 }
 
-/// What separates lines or turns the direction of writing without being a control character.
+/// Whether a character separates lines or changes the direction of writing without being a control character.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

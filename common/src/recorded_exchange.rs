@@ -1,4 +1,4 @@
-//! The network activity of a job's ranks, as a recorder wrote it.
+//! The network activity of a job's ranks, from a recorder.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ pub struct RecordedExchange {
     pub rank: Rank,
     pub what: ExchangeKind,
     pub bytes: Bytes,
-    /// When the rank asked for it, on its own clock.
+    /// Time of the rank's request, on its own clock.
     pub asked_ns: Option<u64>,
-    /// How long it took, if that was recorded.
+    /// Duration, if it was recorded.
     pub took: Option<Duration>,
 }
 
@@ -22,9 +22,9 @@ pub struct RecordedExchange {
 pub enum ExchangeKind {
     Collective {
         operation: Operation,
-        /// All members, this rank among them.
+        /// All members, including this rank.
         group: Vec<Rank>,
-        /// What the recorder calls the group.
+        /// Name of the group in the recording.
         name: String,
     },
     Sent {

@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use crate::flow::FlowKey;
 use crate::ids::{LinkId, NodeId, OpticalId};
 
-/// The nodes and optical switches that a plan controls, and no others.
+/// The nodes, optical switches and other resources that a plan controls.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceSet {
-    /// All nodes that may be sent an instruction.
+    /// Nodes that may get an instruction.
     pub nodes: BTreeSet<NodeId>,
     pub opticals: BTreeSet<OpticalId>,
-    /// All that may carry more or less by it.
+    /// Links whose load may change.
     pub links: BTreeSet<LinkId>,
-    /// Whose packets may go another way to them.
+    /// Destinations whose packets may take another path.
     pub destinations: BTreeSet<NodeId>,
-    /// All that are moved, and that it is known to speed up or to slow down.
+    /// Flows that are moved, or that are predicted to change their rate.
     pub flows: BTreeSet<FlowKey>,
-    /// Registered jobs whose ranks get another order.
+    /// Registered jobs whose rank order changes.
     pub jobs: BTreeSet<String>,
 }
 
@@ -36,7 +36,7 @@ pub enum Resource {
 }
 
 impl ResourceSet {
-    /// The first thing that both need.
+    /// Returns the first resource that both need.
     pub fn shared_with(&self, other: &Self) -> Option<Resource> {
         let node = common(&self.nodes, &other.nodes).map(Resource::Node);
         node.or_else(|| common(&self.opticals, &other.opticals).map(Resource::Optical))

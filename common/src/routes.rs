@@ -11,13 +11,13 @@ pub struct Routes {
     towards: BTreeMap<NodeId, Tree>,
 }
 
-/// All shortest ways to one destination.
+/// All shortest paths to one destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Tree {
     hops: Vec<Option<u32>>,
-    /// Of one node after the other.
+    /// Next hops of all nodes, one node after another.
     next_hops: Vec<LinkId>,
-    /// Where those of each node end.
+    /// End of the next hops of each node.
     ends: Vec<usize>,
 }
 
@@ -38,12 +38,12 @@ impl Routes {
         Self { towards }
     }
 
-    /// The links over which `at` may send towards `to`; none when there is no way, or it is `to`.
+    /// Returns the links over which `at` may send towards `to`; none without a path, or if it is `to`.
     pub fn next_hops(&self, at: NodeId, to: NodeId) -> &[LinkId] {
         self.towards.get(&to).map_or(&[], |tree| tree.next_hops(at))
     }
 
-    /// The number of links from `from` to `to`.
+    /// Returns the number of links from `from` to `to`.
     pub fn hops(&self, from: NodeId, to: NodeId) -> Option<u32> {
         self.towards
             .get(&to)
@@ -82,14 +82,14 @@ impl Tree {
     }
 }
 
-/// How many links it is from each node to one endpoint; nothing where there is no way. Breadth-first
-/// from the destination; a node that does not forward is reached but not passed.
+/// Returns the number of links from each node to one endpoint; none without a path. Nodes that do not forward are
+/// reached but not passed.
 pub fn hops_to(fabric: &Fabric, to: NodeId) -> Vec<Option<u32>> {
     hops_around(fabric, &vec![false; fabric.links().len()], to)
 }
 
-/// How many shortest ways lead from each node to one of them, over links that are not closed and through nodes that
-/// forward; one from itself, and none where there is no way.
+/// Returns the number of shortest paths from each node to one of them, over open links and forwarding nodes; one from
+/// itself, and zero without a path.
 pub fn ways_to(fabric: &Fabric, is_closed: &[bool], to: NodeId) -> Vec<u32> {
     let hops = hops_around(fabric, is_closed, to);
     let mut ways = vec![0_u32; fabric.nodes().len()];
@@ -141,7 +141,7 @@ mod tests {
         Fabric::parse("fabric.toml", text).unwrap()
     }
 
-    /// How many ordered pairs are 1, 2, 3, ... hops apart.
+    /// Returns the number of ordered pairs that are 1, 2, 3, ... hops apart.
     fn histogram(fabric: &Fabric) -> Vec<usize> {
         let routes = Routes::shortest(fabric);
         let mut counts = Vec::new();

@@ -31,12 +31,12 @@ pub enum Reading {
     Interface(Interface),
     Counters(Counters),
     Flow(FlowReading),
-    /// The flow has closed; nothing more will be heard of it.
+    /// The flow has closed; there are no further reports of it.
     FlowEnded(FlowKey),
-    /// Many numbers, so they lie apart: a reading stays small.
+    /// Boxed, because it is large and readings should stay small.
     Probes(Box<ProbeReading>),
     Path(TracedPath),
-    /// What the kernel holds under Reweave's protocol number, read back.
+    /// State of the kernel under Reweave's protocol number, as read back.
     Holds {
         generation: Generation,
         holding: ForwardingState,
@@ -53,7 +53,7 @@ pub enum HostReading {
     Nic(Box<Nic>),
     Machine(Machine),
     Neighbour(Box<Neighbour>),
-    /// An interface that was there, and is not any longer.
+    /// An interface that no longer exists.
     Vanished {
         #[serde(deserialize_with = "crate::printable::text")]
         interface: String,
@@ -63,17 +63,17 @@ pub enum HostReading {
     Traffic(Traffic),
     Spare(Spare),
     RdmaPort(Box<RdmaPort>),
-    /// What came of measuring the way to another host over RDMA.
+    /// Result of an RDMA measurement to another host.
     Rdma(Box<RdmaReading>),
-    /// A measurement that is off.
+    /// A measurement that is not available.
     Lack(Lack),
     Strays(PortStrays),
-    /// What a job's own library reported.
+    /// Report of a job's own library.
     Rank(Box<RankReading>),
     Hardware(HardwareAddress),
 }
 
-/// The spare capacity of an interface, by its speed and its counters.
+/// Free capacity of an interface, from its speed and its counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spare {
     #[serde(deserialize_with = "crate::printable::text")]
@@ -86,13 +86,13 @@ pub struct Spare {
     pub receive: Rate,
 }
 
-/// The setup of an interface, and its known neighbour.
+/// Configuration of an interface, and its known neighbour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     #[serde(deserialize_with = "crate::printable::text")]
     pub name: String,
     pub addresses: Vec<Ipv4Addr>,
-    /// Next hops that routes reach over this interface.
+    /// Next hops of routes over this interface.
     pub gateways: Vec<Ipv4Addr>,
 }
 
@@ -104,7 +104,7 @@ pub struct Counters {
     pub sent: Bytes,
     pub received: Bytes,
     pub dropped_packets: u64,
-    /// Over the time since the reading before; absent in the first.
+    /// Rate since the previous reading; absent in the first.
     pub send_rate: Option<Rate>,
     pub receive_rate: Option<Rate>,
 }
@@ -113,26 +113,26 @@ pub struct Counters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowReading {
     pub flow: FlowKey,
-    /// Acknowledged since the flow began; of datagrams, sent with their headers.
+    /// Bytes acknowledged since the flow began; for datagrams, bytes sent with headers.
     pub bytes: Bytes,
-    /// While it was sending, over the time since the reading before; absent when it was idle.
+    /// Rate since the previous reading, while the flow was sending; absent if it was idle.
     pub rate: Option<Rate>,
     /// Absent for datagrams.
     pub rtt: Option<TimeSpan>,
     pub retransmits: Option<u64>,
 }
 
-/// The routers that answered for a flow, in order; an absent one did not.
+/// Routers that answered for a flow, in order; an absent one did not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedPath {
     pub flow: FlowKey,
     pub routers: Vec<Option<Ipv4Addr>>,
-    /// The receiver's agent has seen packets of this very flow come past this many routers. Else how many there
-    /// are is known by other packets only.
+    /// The receiver's agent has seen packets of this flow that passed this number of routers. Otherwise the number is
+    /// known only from other packets.
     pub confirmed: bool,
 }
 
-/// A pin as a switch applies it: this flow leaves by that interface to that next hop.
+/// A pin in a switch: this flow leaves by that interface to that next hop.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PinRule {
     pub flow: FlowKey,

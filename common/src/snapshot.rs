@@ -23,19 +23,19 @@ pub struct Hop {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// The generation of routes that was in force.
+    /// Generation of the routes in force.
     pub generation: Generation,
     pub fabric: Arc<Fabric>,
-    /// Only directions that were measured recently enough are here.
+    /// Only directions with recent measurements.
     pub links: BTreeMap<Hop, LinkState>,
-    /// The share of packets that a link loses, where that was looked for and found.
+    /// Measured loss of links, as a share of packets.
     pub lossy: BTreeMap<LinkId, f64>,
-    /// Links over which switches are instructed to send nothing.
+    /// Links over which switches must not send.
     pub drained: BTreeSet<LinkId>,
     pub flows: Vec<FlowState>,
     /// All pins in force.
     pub pins: Vec<Pin>,
-    /// Nodes that can hold no pins, as their agents report.
+    /// Nodes that cannot hold pins, as their agents report.
     pub unpinnable: BTreeSet<NodeId>,
     /// All forwarding tables in force, and all circuits.
     pub tables: Tables,
@@ -48,13 +48,13 @@ pub struct Snapshot {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeriodicJob {
     pub job: String,
-    /// What its hosts each exchange in an iteration, as far as their traffic has an iteration period.
+    /// Bytes that each host with periodic traffic exchanges in an iteration.
     pub exchanged: BTreeMap<NodeId, Bytes>,
-    /// What each of its flows carries, over all of an iteration.
+    /// Mean rate of each flow over a whole iteration.
     pub flows: BTreeMap<FlowKey, Rate>,
-    /// How long an iteration takes.
+    /// Iteration time.
     pub period: TimeSpan,
-    /// How much of that the wires rest.
+    /// Part of it without traffic.
     pub gap: TimeSpan,
 }
 
@@ -70,10 +70,10 @@ pub struct FlowState {
     pub flow: FlowKey,
     pub from: NodeId,
     pub to: NodeId,
-    /// While sending; the mean of the recent readings, between the least and the most of them.
+    /// Rate while sending: the mean of recent readings, with their minimum and maximum.
     pub rate: Rate,
     pub rate_range: [Rate; 2],
-    /// Every hop from sender to receiver, or nothing when one of them is not known.
+    /// Every hop from sender to receiver, or none if one is unknown.
     pub path: Option<Vec<Hop>>,
     pub age: Duration,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The generator SplitMix64. Every seed is good, neighbouring ones too.
+/// The SplitMix64 generator. Every seed is good, neighbouring ones too.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(u64);
 
@@ -18,34 +18,34 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `limit`, which must not be 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: usize) -> usize {
         self.below_u64(limit as u64) as usize
     }
 
-    /// Below `limit`, which must not be 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub fn below_u64(&mut self, limit: u64) -> u64 {
         self.next_u64() % limit
     }
 
-    /// True for one draw in `count`, which must not be 0.
+    /// Returns true for one draw in `count`, which must not be 0.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
-    /// Shorter than `limit`, or zero when `limit` is zero.
+    /// Returns a duration below `limit`, or zero if `limit` is zero.
     pub fn below_duration(&mut self, limit: Duration) -> Duration {
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let drawn = u128::from(self.next_u64()) * u128::from(nanos);
         Duration::from_nanos((drawn >> 64) as u64)
     }
 
-    /// At least 0 and below 1.
+    /// Returns a number from 0 (included) to 1 (excluded).
     pub fn fraction(&mut self) -> f64 {
         self.upper_53_bits() as f64 / (1_u64 << 53) as f64
     }
 
-    /// Above 0 and at most 1.
+    /// Returns a number from 0 (excluded) to 1 (included).
     pub fn nonzero_fraction(&mut self) -> f64 {
         (self.upper_53_bits() + 1) as f64 / (1_u64 << 53) as f64
     }
@@ -56,7 +56,7 @@ impl SplitMix64 {
         }
     }
 
-    /// As many as an `f64` holds exactly.
+    /// Returns the bits that an `f64` holds exactly.
     fn upper_53_bits(&mut self) -> u64 {
         self.next_u64() >> 11
     }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn numbers_match_splitmix64() {
-        // The first numbers of the reference implementation for this seed.
+        // First numbers of the reference implementation for this seed.
         let mut rng = SplitMix64::new(1_234_567);
         let drawn = [rng.next_u64(), rng.next_u64()];
         assert_eq!(

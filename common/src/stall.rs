@@ -1,11 +1,11 @@
-//! Detects that the calling process was stalled while the machine's clock went on: starved of CPU, stopped by a
-//! signal, or in a virtual machine that got no time. A machine that is suspended stops its clock with it.
+//! Detects that the calling process was stalled while the machine's clock went on: without CPU time, stopped by a
+//! signal, or in a virtual machine without CPU time. A suspended machine stops its clock as well.
 
 use std::time::Duration;
 
 use crate::moment::Moment;
 
-/// Finds gaps between ticks that the caller means to be regular.
+/// Finds gaps between regular ticks.
 #[derive(Debug, Clone)]
 pub struct StallDetector {
     min_stall: Duration,
@@ -20,7 +20,7 @@ impl StallDetector {
         }
     }
 
-    /// Whether the process was stalled since the tick before this one.
+    /// Whether the process was stalled since the previous tick.
     pub fn tick(&mut self, now: Moment) -> bool {
         let last = self.last_tick.replace(now);
         last.is_some_and(|last| now.since(last) >= self.min_stall)

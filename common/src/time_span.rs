@@ -1,5 +1,5 @@
-//! A span of time that another machine measured, or that is computed from such: bounded, so that no arithmetic with
-//! it can overflow or panic.
+//! A span of time that another machine measured, or that is computed from one. It is bounded, so that arithmetic cannot
+//! overflow or panic.
 
 use std::fmt;
 use std::ops::{AddAssign, Deref};
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// Between zero and [`TimeSpan::MAX`], whichever way it was made.
+/// Always between zero and [`TimeSpan::MAX`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct TimeSpan(Duration);
 
 impl TimeSpan {
     pub const ZERO: Self = Self(Duration::ZERO);
-    /// Longer than any host stays up, iteration takes or certificate lasts.
+    /// Longer than any uptime, iteration or certificate.
     pub const MAX: Self = Self(Duration::from_hours(10 * 365 * 24));
 
-    /// What is longer than [`TimeSpan::MAX`] is taken for that.
+    /// Limits a time to [`TimeSpan::MAX`].
     pub const fn new(time: Duration) -> Self {
         if time.as_nanos() > Self::MAX.0.as_nanos() {
             return Self::MAX;
@@ -25,11 +25,11 @@ impl TimeSpan {
         Self(time)
     }
 
-    /// A negative number and one that is none are zero.
+    /// Negative numbers and NaN become zero.
     pub fn from_secs_f64(seconds: f64) -> Self {
-        // `max` gives the other one of two where one is not a number.
+        // `max` returns its other operand for NaN.
         let seconds = seconds.max(0.0).min(Self::MAX.0.as_secs_f64());
-        // Within these bounds it never fails.
+        // This cannot fail within the bounds.
         Self(Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
@@ -41,7 +41,7 @@ impl TimeSpan {
         Self::new(Duration::from_millis(millis))
     }
 
-    /// Of one that is read: one above the bound is an error.
+    /// Checks a received value: one above the bound is an error.
     pub(crate) fn within<E: de::Error>(time: Duration) -> Result<Self, E> {
         let bounded = Self::new(time);
         if *bounded < time {
@@ -63,7 +63,7 @@ impl TimeSpan {
         self.0
     }
 
-    /// The longest where the sum would be longer.
+    /// Returns the sum, limited to the maximum.
     pub const fn saturating_add(self, other: Self) -> Self {
         Self::new(self.0.saturating_add(other.0))
     }
@@ -85,7 +85,7 @@ impl Deref for TimeSpan {
     }
 }
 
-/// The longest where the sum would be longer.
+/// The sum is limited to the maximum.
 impl AddAssign for TimeSpan {
     fn add_assign(&mut self, other: Self) {
         *self = self.saturating_add(other);
@@ -98,7 +98,7 @@ impl From<Duration> for TimeSpan {
     }
 }
 
-/// As durations are shown.
+/// Formatted as a duration.
 impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)

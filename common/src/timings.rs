@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use crate::units::Bytes;
 
-/// One measurement of an operator whose batch is split over some servers: what one of them does.
+/// One measurement of an operator whose batch is split over some servers: the work of one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     pub forward: Duration,
     pub backward: Duration,
-    /// What it takes of a server's memory.
+    /// Memory that it uses on a server.
     pub memory: Bytes,
 }
 
-/// Timings by kind of operator, and by the number of servers that its batch is split over.
+/// Timings by kind of operator, and by the number of servers that share the batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timings {
     kinds: BTreeMap<String, BTreeMap<u32, Timing>>,
 }
 
 impl Timings {
-    /// Whether this was new; a second timing of the same split is not taken.
+    /// Adds a timing. Returns false and ignores it if the split has one already.
     pub fn insert(&mut self, kind: &str, split: u32, timing: Timing) -> bool {
         let splits = self.kinds.entry(kind.to_owned()).or_default();
         let new = !splits.contains_key(&split);
@@ -33,20 +33,19 @@ impl Timings {
         self.kinds.get(kind)?.get(&split).copied()
     }
 
-    /// The splits that were measured, the smallest first.
+    /// Returns the measured splits, smallest first.
     pub fn splits(&self, kind: &str) -> impl DoubleEndedIterator<Item = (u32, Timing)> {
         let splits = self.kinds.get(kind).into_iter().flatten();
         splits.map(|(&split, &timing)| (split, timing))
     }
 
-    /// For a batch this many times as large: its parts are as large as before when it is split this many
-    /// times as often. What was measured on one server alone is held whole by one, which takes so
-    /// much longer.
+    /// Returns the timings for a batch `times` as large. Split `times` as often, its parts have the same size.
+    /// Operators that were measured only on one server stay on one, and take `times` as long.
     pub fn of_a_larger_batch(&self, times: u32) -> Self {
         self.resized(|split| split.checked_mul(times), |time| time * times)
     }
 
-    /// For a batch of which this many are as large; splits that then were never measured are left out.
+    /// Returns the timings for a batch that is smaller by this factor; splits without a measurement are left out.
     pub fn of_a_smaller_batch(&self, times: u32) -> Self {
         let split = |split: u32| split.is_multiple_of(times).then(|| split / times);
         self.resized(split, |time| time / times)
@@ -60,7 +59,7 @@ impl Timings {
         let mut resized = Self::default();
         for (kind, splits) in &self.kinds {
             let is_whole = splits.keys().eq(&[1]);
-            // It is known, even where no part of it is of any use now.
+            // The operator stays known, even without a usable split.
             resized.kinds.entry(kind.clone()).or_default();
             for (&parts, &timing) in splits {
                 let Timing {

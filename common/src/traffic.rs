@@ -12,47 +12,47 @@ use crate::ids::NodeId;
 use crate::moment::Moment;
 use crate::units::Bytes;
 
-/// What a flow sent from one moment on without a pause that the history shows.
+/// A period in which a flow sent without a pause visible in the history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Burst {
     pub node: String,
-    /// The receiver, where it is known.
+    /// Receiver, if it is known.
     pub to_node: Option<String>,
     pub flow: FlowKey,
     pub at: Moment,
-    /// How long it was sending.
+    /// Duration of the burst.
     pub sending: Duration,
     pub bytes: u64,
-    /// The names of the nodes that sent it on, its sender first, where its way is known.
+    /// Names of the forwarding nodes, starting with the sender, if the path is known.
     pub hops: Option<Vec<String>>,
-    /// The flow did not pause since the burst of its own before this one: it went on over another way.
+    /// The flow did not pause since its previous burst, but changed its path.
     pub goes_on: bool,
 }
 
-/// The source of a host's traffic counts, the best first.
+/// Source of a host's traffic counts, from the best to the worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrafficSource {
-    /// A program in the kernel that counts every packet, headers and all.
+    /// An eBPF program that counts every packet with all headers.
     Ebpf,
     /// Counters of nftables: every packet, from its IP header on.
     Nftables,
-    /// What TCP sockets report: no headers, no retransmissions, no UDP.
+    /// Reports of TCP sockets: no headers, no retransmissions, no UDP.
     Sockets,
 }
 
-/// A host's traffic by peer since its agent began to count.
+/// Traffic of a host by peer, since the start of its agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     pub source: TrafficSource,
-    /// Packets whose flow is unknown: not IPv4, or too many flows at once.
+    /// Packets of an unknown flow: not IPv4, or too many flows at once.
     pub unknown_packets: u64,
     pub peers: Vec<PeerTraffic>,
-    /// What RDMA ports count themselves; what their NICs send past the kernel no other source sees.
+    /// Counters of RDMA ports. No other source sees their traffic, which bypasses the kernel.
     pub rdma: Vec<PortTraffic>,
 }
 
-/// An RDMA port's traffic since its NIC began to count.
+/// Traffic of an RDMA port, since the reset of its NIC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortTraffic {
     #[serde(deserialize_with = "crate::printable::text")]
@@ -62,7 +62,7 @@ pub struct PortTraffic {
     pub received: PortVolume,
 }
 
-/// Each absent where the NIC does not count it.
+/// Absent values are not counted by the NIC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortVolume {
     pub bytes: Option<Bytes>,
@@ -79,12 +79,12 @@ pub struct PeerTraffic {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
     pub bytes: Bytes,
-    /// Absent where the source does not count them.
+    /// Absent if the source does not count packets.
     pub packets: Option<u64>,
 }
 
 impl Volume {
-    /// The most that can be counted where the sum would be more: hosts say what they like.
+    /// Adds with saturation, because hosts may report any number.
     pub fn add(&mut self, other: Self) {
         self.bytes += other.bytes;
         if let Some(packets) = other.packets {

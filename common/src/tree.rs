@@ -1,5 +1,5 @@
-//! A fabric as the tree that schedulers use: hosts under their switches, these under the switches that join them, up
-//! to one group of all.
+//! A fabric as a tree for schedulers: hosts below their switches, switches below the switches that join them, up to one
+//! group of all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -11,7 +11,7 @@ use crate::ids::NodeId;
 /// Hosts or groups that are closer to each other than to the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Of the switch that joins them, or of the first and the last of several.
+    /// Name of the switch that joins them, or of the first and the last of several.
     pub name: String,
     pub members: Members,
 }
@@ -42,7 +42,7 @@ impl fmt::Display for NoTree {
 }
 
 impl Group {
-    /// What all hosts of a fabric hang on.
+    /// Returns the tree of a fabric.
     pub fn of(fabric: &Fabric) -> Result<Self, NoTree> {
         let mut branches = lowest(fabric)?;
         let mut below = BTreeSet::new();
@@ -56,7 +56,7 @@ impl Group {
         Ok(top)
     }
 
-    /// How many groups lie in each other at most, this one included.
+    /// Returns the number of levels, including this one.
     pub fn depth(&self) -> usize {
         match &self.members {
             Members::Hosts(_) => 1,
@@ -64,7 +64,7 @@ impl Group {
         }
     }
 
-    /// The groups that hold hosts, in order.
+    /// Returns the groups that hold hosts, in order.
     pub fn lowest(&self) -> Vec<&Self> {
         match &self.members {
             Members::Hosts(_) => vec![self],
@@ -79,7 +79,7 @@ impl Group {
         }
     }
 
-    /// No two groups may share a name.
+    /// Makes the names of groups unique.
     fn name_apart(&mut self, taken: &mut BTreeSet<String>) {
         let plain = self.name.clone();
         let numbered = (2..).map(|nth: u64| format!("{plain}.{nth}"));
@@ -99,7 +99,7 @@ struct Branch {
     switches: BTreeSet<NodeId>,
 }
 
-/// Hosts that hang on the same switches belong together.
+/// Returns groups of hosts with the same switches.
 fn lowest(fabric: &Fabric) -> Result<Vec<Branch>, NoTree> {
     let mut by_switches = BTreeMap::<_, Vec<_>>::new();
     for host in fabric.endpoints() {
@@ -132,7 +132,7 @@ fn switches_at(fabric: &Fabric, node: NodeId) -> BTreeSet<NodeId> {
         .collect()
 }
 
-/// One level up: what meets at a switch becomes one. Where nothing meets any longer, all does.
+/// Joins branches that share a switch, one level up. If none do, joins all.
 fn joined(fabric: &Fabric, branches: Vec<Branch>, below: &BTreeSet<NodeId>) -> Vec<Branch> {
     let count = branches.len();
     let above = branches.into_iter().map(|branch| {
@@ -164,7 +164,7 @@ fn joined(fabric: &Fabric, branches: Vec<Branch>, below: &BTreeSet<NodeId>) -> V
     clusters.into_iter().map(merge).collect()
 }
 
-/// A branch alone stays what it is, and only reaches further.
+/// Returns the joined branch. A single branch is not nested, only its switches change.
 fn merged(fabric: &Fabric, mut members: Vec<Branch>, up: BTreeSet<NodeId>) -> Branch {
     let group = match members.len() {
         1 => members.remove(0).group,
@@ -206,7 +206,7 @@ mod tests {
         ))
     }
 
-    /// `leaf0(h0 h1)`, as deep as it goes.
+    /// Formats a group as `leaf0(h0 h1)`, with all levels.
     fn outline(fabric: &Fabric, group: &Group) -> String {
         let members = match &group.members {
             Members::Hosts(hosts) => hosts.iter().map(|&it| fabric.name(it).to_owned()).collect(),

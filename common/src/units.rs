@@ -8,14 +8,14 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A data rate in whole bits per second: exact, so that results are the same on every machine.
+/// A data rate in whole bits per second. It is exact, so that results are the same on every machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rate {
     bits_per_s: u64,
 }
 
-/// As it is written: a number.
+/// Written as a number.
 #[cfg(feature = "schema")]
 impl utoipa::PartialSchema for Rate {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
@@ -27,14 +27,14 @@ impl utoipa::PartialSchema for Rate {
 impl utoipa::ToSchema for Rate {}
 
 impl Rate {
-    /// Slower than this is no link, and faster is no link of this decade.
+    /// Plausible range of a link's rate.
     pub(crate) const RANGE_GBPS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
     pub const fn from_bits_per_s(bits_per_s: u64) -> Self {
         Self { bits_per_s }
     }
 
-    /// `None` when the figure is not a rate a link can have (zero, negative, not a number, absurd).
+    /// Returns `None` for an implausible rate (zero, negative, NaN, out of range).
     pub fn from_gbps(gbps: f64) -> Option<Self> {
         Self::RANGE_GBPS
             .contains(&gbps)
@@ -49,7 +49,7 @@ impl Rate {
         self.bits_per_s as f64 / 1e9
     }
 
-    /// Whether more was measured than what has this rate carries: that may look a little quicker than it is.
+    /// Whether a measured rate exceeds this one by more than the tolerance of measurements.
     pub fn is_exceeded_by(self, measured_gbps: f64) -> bool {
         measured_gbps > 1.05 * self.gbps()
     }
@@ -58,7 +58,7 @@ impl Rate {
         self.bits_per_s as f64 / 1e6
     }
 
-    /// The mean rate at which `bytes` passed in `elapsed`; zero when no time passed.
+    /// Returns the mean rate of `bytes` in `elapsed`; zero if no time passed.
     pub fn mean(bytes: Bytes, elapsed: Duration) -> Self {
         let nanos = elapsed.as_nanos();
         let bits = u128::from(bytes.count()) * 8 * 1_000_000_000;
@@ -67,7 +67,7 @@ impl Rate {
     }
 }
 
-/// The most that can be counted where the sum would be more: hosts say what they like.
+/// The sum saturates, because hosts may report any number.
 impl Sum for Rate {
     fn sum<I: Iterator<Item = Self>>(rates: I) -> Self {
         let sum = rates.fold(0, |sum: u64, rate| sum.saturating_add(rate.bits_per_s));
@@ -85,7 +85,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A share in whole hundredths: at most a hundred.
+/// A share in whole percent, at most 100.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Percent(u8);
@@ -98,7 +98,7 @@ impl Percent {
         Some(Self(percent))
     }
 
-    /// The nearest to `share` of one; what is no number is none of it.
+    /// Returns the percentage nearest to `share`; zero for NaN.
     pub fn of(share: f64) -> Self {
         Self((share * 100.0).round().clamp(0.0, 100.0) as u8)
     }
@@ -129,10 +129,10 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Of light that lost more, nothing is left to speak of.
+    /// Plausible range of loss: beyond it no usable light is left.
     pub(crate) const RANGE_DB: std::ops::RangeInclusive<f64> = 0.0..=100.0;
 
-    /// `None` when the figure is no loss (negative, not a number, absurd).
+    /// Returns `None` for an implausible loss (negative, NaN, out of range).
     pub fn from_db(db: f64) -> Option<Self> {
         Self::RANGE_DB.contains(&db).then(|| Self {
             thousandths_db: (db * 1e3).round() as u32,
@@ -179,14 +179,14 @@ impl Bytes {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// Splits into `parts` whose sizes differ by at most one byte and add up to the whole.
+    /// Splits into `parts` whose sizes differ by at most one byte.
     pub fn split(self, parts: usize) -> impl Iterator<Item = Self> {
         let parts = parts as u64;
         (0..parts).map(move |part| Self(self.0 / parts + u64::from(part < self.0 % parts)))
     }
 }
 
-/// The most that can be counted where the sum would be more: hosts say what they like.
+/// The sum saturates, because hosts may report any number.
 impl Add for Bytes {
     type Output = Self;
 

@@ -24,14 +24,14 @@ pub enum Pattern {
     Streams { pairs: Vec<[Rank; 2]> },
 }
 
-/// One rank's share of an iteration, step by step. A step begins when the one before has ended.
+/// Steps of one rank in an iteration. A step starts when the previous one has ended.
 pub type Program = Vec<ProgramStep>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramStep {
     Compute(Duration),
-    /// Ends when all is sent and all is received.
+    /// Ends when all data are sent and received.
     Exchange {
         sends: Vec<Transfer>,
         receives: Vec<Transfer>,
@@ -45,8 +45,8 @@ pub struct Transfer {
 }
 
 impl Pattern {
-    /// The communication of one iteration, for each of `ranks` ranks. `bytes` is the size of what
-    /// is reduced, of what a rank gives away in total, or of one message.
+    /// Returns the communication of one iteration for each of `ranks` ranks. `bytes` is the size of the reduced data,
+    /// of a rank's sent data in total, or of one message.
     pub fn programs(&self, ranks: usize, bytes: Bytes) -> Vec<Program> {
         match self {
             Self::RingAllReduce => {
@@ -64,7 +64,7 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// Each pair of ranks of which one sends to the other, without the labour of all programs.
+    /// Returns each pair of ranks of which one sends to the other, without building all programs.
     pub fn peers(&self, ranks: usize) -> Vec<[Rank; 2]> {
         let pairs: Vec<[usize; 2]> = match self {
             Self::RingAllReduce => around((0..ranks).collect()).collect(),
@@ -87,7 +87,7 @@ impl Pattern {
     }
 }
 
-/// The neighbours on a ring; a ring of one has none.
+/// Returns the pairs of neighbours on a ring; a ring of one has none.
 fn around(ring: Vec<usize>) -> impl Iterator<Item = [usize; 2]> {
     let len = ring.len();
     let next = move |at: usize| [ring[at], ring[(at + 1) % len]];
@@ -108,8 +108,8 @@ impl Programs {
         }
     }
 
-    /// In each step every member passes one chunk on to the next. Of a ring of n, steps 0..n-1
-    /// reduce and scatter, and steps n-1..2(n-1) gather.
+    /// In each step every member passes one chunk to the next. On a ring of n, steps 0..n-1 reduce and scatter, and
+    /// steps n-1..2(n-1) gather.
     fn ring(&mut self, ring: &[usize], bytes: Bytes, steps: Range<usize>) {
         let len = ring.len();
         let chunks: Vec<_> = bytes.split(len).collect();
@@ -152,8 +152,7 @@ fn hierarchical(ranks: usize, group_size: usize, bytes: Bytes) -> Vec<Program> {
     programs.0
 }
 
-/// Shifted steps: in step s every rank sends to the rank s further on, so that no host is the
-/// target of two at once.
+/// In step s every rank sends to the rank s further on, so that no host receives from two at once.
 fn all_to_all(ranks: usize, bytes: Bytes) -> Vec<Program> {
     let shares: Vec<_> = bytes.split(ranks - 1).collect();
     let mut programs = Programs::new(ranks);
@@ -218,7 +217,7 @@ mod tests {
             .sum()
     }
 
-    /// The sizes of all messages between each ordered pair, in the order of the end that is asked.
+    /// Returns the sizes of all messages of each ordered pair, in the order of the sender or of the receiver.
     fn messages(programs: &[Program], as_sender: bool) -> BTreeMap<(usize, usize), Vec<Bytes>> {
         let mut messages: BTreeMap<_, Vec<Bytes>> = BTreeMap::new();
         for (rank, program) in programs.iter().enumerate() {
@@ -237,7 +236,7 @@ mod tests {
         messages
     }
 
-    /// Runs all programs with messages that arrive at once; false when they wait for one another.
+    /// Runs all programs with instant messages. Returns false on a deadlock.
     fn runs_to_its_end(programs: &[Program]) -> bool {
         let mut at = vec![0; programs.len()];
         let mut in_flight: BTreeMap<(usize, usize), usize> = BTreeMap::new();
@@ -331,7 +330,7 @@ mod tests {
         };
         assert_eq!(each(Pattern::RingAllReduce, 4), [1200 * 2 * 3 / 4; 4]);
         assert_eq!(each(Pattern::AllToAll, 4), [1200; 4]);
-        // 2 x 1/2 of it inside the pair, 2 x 2/3 of a half between three pairs.
+        // 2 x 1/2 of the data inside the pair, and 2 x 2/3 of a half between three pairs.
         let hierarchical = Pattern::HierarchicalAllReduce { group_size: 2 };
         assert_eq!(each(hierarchical, 6), [1200 + 800; 6]);
         assert_eq!(

@@ -48,7 +48,7 @@ impl Listeners {
     }
 
     /// Logs the addresses, with the chosen port if none was given.
-    pub(crate) fn tell(&self, identity: &Identity) {
+    pub(crate) fn log_addresses(&self, identity: &Identity) {
         let cluster = identity.cluster();
         if let Ok(listens) = self.listener.address() {
             tracing::info!("coordinator of {cluster} listens on {listens}");

@@ -81,7 +81,7 @@ fn end(log: &LogOptions, error: &CoordinatorError) {
     if log.is_json() {
         tracing::error!("{error}");
     } else {
-        voice::tell(format_args!("error: {error}"));
+        voice::print_note(format_args!("error: {error}"));
     }
 }
 

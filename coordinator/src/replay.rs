@@ -57,7 +57,7 @@ impl ReplayError {
 
 pub(crate) fn replay(path: &Path) -> Result<(), CoordinatorError> {
     let replayed = replay_to(path, voice::out())?;
-    voice::tell(format_args!(
+    voice::print_note(format_args!(
         "{} inputs reproduced all {} effects of the run",
         replayed.inputs, replayed.effects
     ));

@@ -64,7 +64,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let loops = Loops::start()?;
     let (runtime, apart) = (&loops.crowd, loops.apart.handle());
     let mut listeners = runtime.block_on(Listeners::open(&config, &identity, apart))?;
-    listeners.tell(&identity);
+    listeners.log_addresses(&identity);
     // Whether it leads, or waits for others, is for `/readyz` to say.
     reweave_link::service::ready();
     let begun = open(&config, &identity, folder, &mut listeners.listener);
@@ -92,7 +92,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         denied,
         decisions,
         endings,
-        telling: parts.telling,
+        export: parts.export,
     };
     let ours = Ours {
         identity,
@@ -140,7 +140,7 @@ fn start_runtime(name: &str, threads: usize) -> Result<Runtime, CoordinatorError
 struct Parts {
     engine: Engine,
     event_loop: EventLoop,
-    telling: Option<TraceExport>,
+    export: Option<TraceExport>,
     posts: Posts,
     cluster: watch::Receiver<Cluster>,
     replication: Replication,
@@ -188,7 +188,7 @@ fn prepare(
         .map(|history| History::begin(&history.value, config.fabric.clone(), local_health.clone()));
     let traces = config.traces.clone();
     let traces = traces.map(|collector| Traces::new(collector, config.fabric.clone()));
-    let (traces, telling) = traces.unzip();
+    let (traces, export) = traces.unzip();
     let event_loop = EventLoop::new(event_loop::Parts {
         policy: config.policy.clone(),
         fabric: config.fabric.clone(),
@@ -207,7 +207,7 @@ fn prepare(
         local_health,
         engine,
         event_loop,
-        telling,
+        export,
         posts,
         cluster,
         replication,
@@ -267,7 +267,7 @@ struct Network {
     decisions: Decisions,
     endings: EventCounters<Ending>,
     /// The export of traces to the collector.
-    telling: Option<TraceExport>,
+    export: Option<TraceExport>,
 }
 
 /// The identity of this coordinator, and its signer for other certificates.
@@ -297,7 +297,7 @@ async fn serve(
     } = ours;
     let deny_list_updates = follow_denied(network.denied, identity.clone())?;
     let hooks = Hooks::open(&config.webhooks)?;
-    network.telling.map_or(Ok(()), TraceExport::begin)?;
+    network.export.map_or(Ok(()), TraceExport::begin)?;
     let (signing, ours) = keep_identity(signing, identity, network.cluster.clone());
     let context = ServerContext {
         fabric: config.fabric.clone(),

@@ -15,7 +15,7 @@ pub(crate) fn instead(said: &clap::Error) -> ExitCode {
     let printed = said.print().and_then(|()| io::stdout().flush());
     match printed {
         Err(error) if !said.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
-            tell(format_args!("error: cannot print: {error}"));
+            print_note(format_args!("error: cannot print: {error}"));
             ExitCode::FAILURE
         }
         _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(BAD_USAGE)),
@@ -23,7 +23,7 @@ pub(crate) fn instead(said: &clap::Error) -> ExitCode {
 }
 
 /// Words beside the data.
-pub(crate) fn tell(words: impl Display) {
+pub(crate) fn print_note(words: impl Display) {
     let _ = writeln!(io::stderr(), "{words}");
 }
 

@@ -47,7 +47,7 @@ fn absent(coordinators: &[CoordinatorStatus], revoked: &[Member]) -> Vec<String>
         voters.filter(|one| is_there(one)).count(),
     );
     let spare = there.saturating_sub(count / 2 + 1);
-    let words = |one: &CoordinatorStatus| {
+    let describe = |one: &CoordinatorStatus| {
         let name = &one.name;
         let since = match one.heard_ms {
             Some(ms) => format!("has been unreachable for {} s", ms / 1000),
@@ -67,7 +67,7 @@ fn absent(coordinators: &[CoordinatorStatus], revoked: &[Member]) -> Vec<String>
         }
     };
     let absent = coordinators.iter().filter(|one| !is_there(one));
-    absent.map(words).collect()
+    absent.map(describe).collect()
 }
 
 /// What members ask is signed by whichever coordinator leads, or by whom that one asks.

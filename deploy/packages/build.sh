@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the Debian packages: `make packages` calls this.
 #
-#     deploy/packages/build.sh FOLDER      what cargo builds goes there, and the packages into FOLDER/debian
+#     deploy/packages/build.sh FOLDER      cargo builds in FOLDER; the packages are in FOLDER/debian
 #
-# So that the same commit makes the same bytes, times are the commit's, and names of this machine's folders stay out.
+# Builds are reproducible: times are those of the commit, and folder names of this machine are left out.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -15,14 +15,14 @@ built_together=(reweave-nccl "${parts[@]/#/reweave-}")
 tool=${CARGO_DEB:-cargo-deb}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-# The last that fits holds: what is built may lie within the tree.
+# The last matching entry wins: the build folder may be inside the tree.
 RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/reweave"
 RUSTFLAGS+=" --remap-path-prefix=$folder=/built"
 # `reweave version` prints it.
 REWEAVE_BUILD_COMMIT=${REWEAVE_BUILD_COMMIT:-$(git rev-parse HEAD)}
 export SOURCE_DATE_EPOCH RUSTFLAGS REWEAVE_BUILD_COMMIT
 
-# How large a program may be, in MiB; more must be a maintainer's decision.
+# Maximum size of each program in MiB; a maintainer decides on more.
 budgets() {
     cat <<'END'
 reweave-agent                10
@@ -64,7 +64,7 @@ write_changelog() {
         >"$made/changelog.Debian"
 }
 
-# What Debian's copyright file leaves out: whose code the programs have in them beside our own.
+# Third-party code in the programs, which Debian's copyright file leaves out.
 write_third_party() {
     local part also
     mkdir "$made/third-party"

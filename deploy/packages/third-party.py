@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-# Texts of licences, of authors, and of code that a crate has taken from elsewhere.
+# Files with licences, authors, and notices of code that a crate contains.
 IS_TEXT = re.compile(r"^(un)?(licen[cs]e|copying|copyright|notice)([._-].*)?$", re.IGNORECASE)
 NOT_TEXT = {".rs", ".py", ".sh", ".toml", ".json"}
 STANDARD = "https://github.com/rust-lang/rust"
@@ -64,7 +64,7 @@ def entry(crate, numbers):
     if not licence:
         sys.exit(f"{crate['name']} {crate['version']} names no licence")
     lines = [f"{crate['name']} {crate['version']}: {licence}"]
-    # Who is behind it stands nowhere else where it brings no text.
+    # Without a licence text, the authors are named nowhere else.
     lines += [f"    by {', '.join(crate['authors'])}"] if crate["authors"] else []
     lines += [f"    {crate['repository'] or 'https://crates.io/crates/' + crate['name']}"]
     lines += [f"    {path}: text {numbers.setdefault(text, len(numbers) + 1)}" for path, text in texts(crate)]

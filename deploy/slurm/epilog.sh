@@ -1,6 +1,6 @@
 #!/bin/sh
-# EpilogSlurmctld: what was held for a job is let go. Runs on the controller, as prolog.sh does. A job that is missed
-# here ends by itself once nothing is heard of it (end_silent_jobs_after_ms).
+# EpilogSlurmctld: ends a job at the coordinator. Runs on the controller, as prolog.sh does. A job that is missed here
+# ends by itself after a time without reports (end_silent_jobs_after_ms).
 set -a
 [ ! -r "${0%/*}/environment" ] || . "${0%/*}/environment"
 set +a

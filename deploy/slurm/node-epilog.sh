@@ -1,5 +1,6 @@
 #!/bin/sh
-# Epilog: what task-prolog.sh has left on a node goes with its job. Runs on the nodes, as root; asks no coordinator.
+# Epilog: removes the files of task-prolog.sh from a node at the end of the job. Runs on the nodes, as root; asks no
+# coordinator.
 case "$SLURM_JOB_ID" in
     '' | *[!0-9]*) exit 0 ;;
 esac

@@ -1,8 +1,7 @@
 #!/bin/sh
-# PrologSlurmctld: the cluster knows of a job before it begins. Runs on the controller, as SlurmUser, who needs an
-# operator's certificate. Slurm hands it nothing of its own environment: where the coordinator is and where the
-# certificate lies stands in the file `environment` beside this one. No job waits for it longer than 2 s, or fails
-# with it.
+# PrologSlurmctld: registers a job before it starts. Runs on the controller, as SlurmUser, which needs an operator's
+# certificate. Slurm passes no environment to it: the file `environment` beside this one has the address of the
+# coordinator and the path of the certificate. A job waits for it for 2 s at most, and never fails because of it.
 set -a
 [ ! -r "${0%/*}/environment" ] || . "${0%/*}/environment"
 set +a

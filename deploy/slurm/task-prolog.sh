@@ -1,32 +1,31 @@
 #!/bin/sh
-# TaskProlog: what it prints becomes the environment of a task, and of a batch script with all that it starts. Runs on
-# the nodes, as the user of the job, who needs a viewer's certificate: the file `environment` beside this one, or the
-# job's own environment, says where it lies. Prints no order where no coordinator answers within 2 s: the job runs in
-# the order that Slurm has for it. The reason goes to the system's log.
+# TaskProlog: its output becomes the environment of a task, and of a batch script with everything that it starts. Runs
+# on the nodes, as the user of the job, which needs a viewer's certificate: its path is in the file `environment` beside
+# this one, or in the job's own environment. Prints no order if no coordinator answers within 2 s: the job then runs in
+# Slurm's order. The reason is in the system log.
 set -a
 [ ! -r "${0%/*}/environment" ] || . "${0%/*}/environment"
 set +a
-# NCCL tells the agent of the node what collectives do, where the plugin for it is installed and no other is chosen.
+# NCCL reports collectives to the agent of the node, if the plugin is installed and no other is chosen.
 plugin="${REWEAVE_NCCL_PLUGIN-/usr/lib/reweave/libnccl-profiler-reweave.so}"
 [ -n "$NCCL_PROFILER_PLUGIN" ] || [ ! -f "$plugin" ] || echo "export NCCL_PROFILER_PLUGIN=$plugin"
-# An order is for srun inside of a batch script. Tasks of a step are dealt out already, and a user who has set a file of
-# hosts has an order of their own.
+# The order is for srun inside of a batch script. Tasks of a step are assigned already, and a user's own hostfile wins.
 [ -z "$SLURM_STEP_NODELIST$SLURM_HOSTFILE" ] || exit 0
-# This many tasks on each of several nodes, as in 8(x4). Where nodes take unequal numbers, a file of hosts could not say
-# which of them has fewer; srun would refuse it.
+# Number of tasks on each of several nodes, as in 8(x4). If nodes have unequal numbers, a hostfile could not say which of
+# them has fewer; srun would refuse it.
 slots=$(expr "$SLURM_TASKS_PER_NODE" : '\([0-9]\{1,\}\)(x[0-9]\{1,\})$') || exit 0
 nodes=$(expr "$SLURM_TASKS_PER_NODE" : '[0-9]*(x\([0-9]*\))$') || exit 0
 ranks=$((slots * nodes))
 [ "${SLURM_NTASKS:-$ranks}" = "$ranks" ] || exit 0
 name="slurm-$SLURM_JOB_ID"
-# node-epilog.sh takes it away.
+# node-epilog.sh removes it.
 file=$(mktemp "/tmp/reweave-ranks-$SLURM_JOB_ID.XXXXXX") || exit 0
-# What speaks against the hosts is no reason to leave their order out; a list that is not complete is.
+# The order is used even if the hosts have problems, but not if the list is incomplete.
 said=$(timeout 2 reweave --output hostfile job gate --job "$name" --hosts "${SLURM_JOB_NODELIST:-$SLURM_NODELIST}" \
     --slots "$slots" --line-per-rank 2>&1 > "$file")
 [ -z "$said" ] || logger -t reweave -p user.warning -- "$name: $said" 2> /dev/null
-# A ring may begin anywhere. This one begins with the node of the batch script, which is Slurm's first: there scripts
-# let ranks meet.
+# A ring can begin anywhere. This one begins with the node of the batch script, which is Slurm's first: scripts use it
+# as the rendezvous of the ranks.
 ring=$(awk -v first="$SLURMD_NODENAME" '
     { host[NR] = $0 }
     !at && $0 == first { at = NR }

@@ -10,9 +10,9 @@ const PAGE_HEAD: &str = "\
 # Every setting
 
 Made of the sample files in [deploy](../deploy), in which each key stands with its default; `REWEAVE_WRITE_SETTINGS=1 cargo
-test --workspace --test tidy settings` rewrites it. A key that is not here is an error, and so is a value that makes no sense: both are named
-with file and line. `reweave config check` says what a coordinator would start with. What is given on command lines is
-among the [commands](commands.md), what services are started with stands in the OPTIONS of `/etc/default/reweave-agent` and
+test --workspace --test tidy settings` rewrites it. Unknown keys and invalid values are errors: both are named
+with file and line. `reweave config check` checks a coordinator's file. Options of command lines are
+under [commands](commands.md). Options of services are in OPTIONS of `/etc/default/reweave-agent` and
 `/etc/default/reweave-driver`.
 ";
 
@@ -26,67 +26,67 @@ const ENVIRONMENT_VARIABLES: [(&str, &str, &str); 15] = [
     (
         "REWEAVE_COORDINATOR",
         "`reweave`",
-        "where coordinators listen, several with commas; as `--coordinator`",
+        "addresses of the coordinators, separated by commas; as `--coordinator`",
     ),
     (
         "REWEAVE_IDENTITY",
         "`reweave`",
-        "the folder with an operator's certificate; as `--identity`",
+        "folder with an operator's certificate; as `--identity`",
     ),
     (
         "REWEAVE_LOG",
         "`reweave-agent`, `reweave-coordinator`, `reweave-driver`",
-        "what is logged, as in `info,reweave_link=debug`; as `--log`",
+        "log levels, such as `info,reweave_link=debug`; as `--log`",
     ),
     (
         "REWEAVE_CONTEXT",
         "`reweave`",
-        "the context with coordinators and identity; as `--context`",
+        "context with coordinators and identity; as `--context`",
     ),
     (
         "REWEAVE_PAGER",
         "`reweave`",
-        "the pager for answers longer than the terminal, before `PAGER`; nothing or `cat` is none",
+        "pager for answers longer than the terminal, before `PAGER`; an empty value or `cat` is none",
     ),
     (
         "REWEAVE_HISTORY",
         "`reweave sim history`, `reweave sim job`, `reweave sim trace`",
-        "where the history is kept; as `--history`",
+        "location of the history; as `--history`",
     ),
     (
         "REWEAVE_JOIN",
         "`reweave-agent run`, `reweave-driver run`",
-        "the token by which the first certificate is had; as `--join`",
+        "join token for the first certificate; as `--join`",
     ),
     (
         "REWEAVE_NCCL_PLUGIN",
         "`reweave run`, Slurm's task prolog",
-        "where NCCL's plugin lies; nothing leaves it out",
+        "path of NCCL's plugin; an empty value disables it",
     ),
     (
         "REWEAVE_COLLECTIVES",
         "NCCL's plugin",
-        "the socket at which the host's agent listens, where that is not its own",
+        "socket of the host's agent, if it is not the default",
     ),
     (
         "REWEAVE_JOB",
         "what `reweave run` starts",
-        "what the job is called",
+        "name of the job",
     ),
     (
         "REWEAVE_HOSTS",
         "what `reweave run` starts",
-        "its hosts in their best order, with commas",
+        "its hosts in rank order, separated by commas",
     ),
     (
         "REWEAVE_HOSTFILE",
         "what `reweave run` starts",
-        "a file of the same, a line each",
+        "file with the hosts, one per line",
     ),
     (
         "REWEAVE_NODE",
         "the command of `reweave maintenance`",
-        "the switch that is worked on",
+        "switch under maintenance",
     ),
     (
         "REWEAVE_STATIC_ROUTE",

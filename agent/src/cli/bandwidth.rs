@@ -18,14 +18,14 @@ use serde_json::json;
 use super::ways::{Ports, flows, resolve_all};
 use super::{Bandwidth as Arguments, Form, out, table};
 
-/// Of the time, the part in which a train is on its way is one in this many.
+/// Trains use at most one part in this number of the time.
 const REST_FACTOR: u32 = 10;
 const MIN_REST_TIME: Duration = Duration::from_millis(20);
-/// Who has taken enough for a while is asked again after this, this many times.
+/// Wait before a busy host is asked again, and number of attempts.
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_BUSY_RETRIES: u32 = 120;
 
-/// What came of one path.
+/// Result for one path.
 #[derive(Serialize)]
 struct PathResult {
     flow: FlowKey,
@@ -47,7 +47,7 @@ pub(super) fn bandwidth(asked: &Arguments) -> Result<(), AgentError> {
     for flow in flows(&hosts, &ports)? {
         match measure(flow, asked, &mut purse) {
             Ok(report) => results.push(report),
-            // The others may be well.
+            // Other paths may succeed.
             Err(error) => {
                 if let Err(before) = std::mem::replace(&mut last, Err(error)) {
                     out::tell(format_args!("error: {}", error_chain(&before)));
@@ -61,7 +61,7 @@ pub(super) fn bandwidth(asked: &Arguments) -> Result<(), AgentError> {
     Ok(last?)
 }
 
-/// What may still be sent.
+/// Remaining number of bytes that may be sent.
 struct Purse(u64);
 
 impl Purse {
@@ -72,12 +72,12 @@ impl Purse {
     }
 }
 
-/// Sends trains until there are enough of one length, or no more may be sent.
+/// Sends trains until there are enough of one length, or the limit is reached.
 fn measure(flow: FlowKey, asked: &Arguments, purse: &mut Purse) -> Result<PathResult, TrainError> {
     let mut sequence = TrainSequence::new(asked.packet_bytes, asked.most_packets);
     let mut sender = TrainSender::open(&flow, rand::random())?;
     let mut sent = Bytes::ZERO;
-    // Ever longer trains may come first.
+    // Trains may first have to grow.
     for _ in 0..asked.trains * 2 {
         let shape = sequence.shape();
         let frame = u64::from(shape.bytes) + u64::from(FRAME_HEADER_BYTES);

@@ -82,7 +82,7 @@ fn peer_rows(reading: &RankReading) -> impl Iterator<Item = [String; 4]> {
     })
 }
 
-/// As rank 3 of 8 of a communicator with a name, or by its number.
+/// Formats a rank of a communicator, such as rank 3 of 8, with the communicator's name or number.
 fn rank(reading: &RankReading) -> String {
     let rank = &reading.rank;
     let of = if rank.name.is_empty() {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::show::or_dash;
 use super::{Counters as Arguments, Form, Output, out, table};
 
-/// The figures of an interface with their units. What is not counted is absent.
+/// Values of an interface with their units. Uncounted ones are absent.
 #[derive(Serialize)]
 struct Figures {
     interface: String,
@@ -59,7 +59,7 @@ impl From<RecordedLink> for Figures {
     }
 }
 
-/// What an interface has left.
+/// Free capacity of an interface.
 #[derive(Serialize)]
 struct Left<'c> {
     interface: &'c str,
@@ -84,7 +84,7 @@ pub(super) fn counters(asked: &Arguments) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Reads twice, as rates and growth take.
+/// Reads twice, to compute rates and growth.
 fn live(asked: &Arguments) -> Result<InterfaceDelta, AgentError> {
     let mut route = RouteSocket::open()?;
     let (mut book, mut host) = (LinkBook::default(), Host::open(Duration::ZERO)?);

@@ -27,7 +27,7 @@ struct Facts {
     machine: Option<Machine>,
     neighbours: Vec<Neighbour>,
     rdma: Vec<RdmaPort>,
-    /// Measurements that are off.
+    /// Measurements that are not available.
     off: Vec<Lack>,
 }
 
@@ -73,7 +73,7 @@ fn off(role: Role) -> Vec<Lack> {
     abilities.iter().filter_map(Capability::lack).collect()
 }
 
-/// Of a copy, addresses are not known, and neither is the machine.
+/// Facts from a copy, which has no addresses and no machine.
 fn recorded(tree: &Tree) -> Facts {
     let mut nics = NicReader::recorded(tree);
     let names = tree.interfaces().into_iter();
@@ -122,7 +122,7 @@ fn print_neighbours(neighbours: &[Neighbour]) {
     }
 }
 
-/// In words, for they are advice.
+/// Prints sentences, because they contain advice.
 fn print_lacks(lacks: &[Lack]) {
     for lack in lacks {
         out::tell(format_args!(

@@ -17,10 +17,10 @@ use serde::Serialize;
 use super::show::{or_dash, print_json};
 use super::{Form, Watched, table};
 
-/// How often flows are read while they are watched.
+/// Interval of readings.
 const READ_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A flow as it was last heard of, with the least and most rate that was seen of it.
+/// Last reading of a flow, with the minimum and maximum of its rate.
 #[derive(Serialize)]
 struct SeenFlow {
     flow: FlowKey,
@@ -46,7 +46,7 @@ pub(super) fn flows(watched: &Watched) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// What was last heard of each flow that has not ended.
+/// Returns the last reading of each flow that has not ended.
 fn watch_flows(book: &mut FlowBook, over: Duration) -> Result<Vec<FlowReading>, AgentError> {
     let mut socket = FlowSocket::open()?;
     let mut last = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Shows the iteration period of this host's traffic.
+//! `iterations`: shows the iteration period of this host's traffic.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::show::or_dash;
 use super::{Form, Watched, out, table};
 
-/// As often as a serving agent looks.
+/// Interval of readings, as in a running agent.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
@@ -33,7 +33,7 @@ pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// What is known after this long; `gate` hears of every step.
+/// Returns the result after this time; `gate` receives every step.
 pub(super) fn hear(over: Duration, gate: SharedGate) -> Result<Periodicity, AgentError> {
     let (mut route, mut flows) = (RouteSocket::open()?, FlowSocket::open()?);
     let mut activity = Activity::start(false, gate);

@@ -51,9 +51,9 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// The last that is logged.
+/// Logs the error with which the program ends.
 pub(crate) fn end(log: &LogOptions, error: &AgentError) {
-    // Words of files and of the command line may be in it.
+    // It may contain text of files and of the command line.
     let error = shown(&error_chain(error), |_| false).to_string();
     if log.is_json() {
         tracing::error!("{error}");
@@ -133,10 +133,10 @@ pub(crate) struct Run {
     pub(crate) root: Option<PathBuf>,
 }
 
-/// What can be looked at, with or without an agent running.
+/// Measurements and facts, with or without a running agent.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Show {
-    /// Interfaces, their addresses and gateways, NICs and the machine
+    /// Interfaces with addresses and gateways, NICs, and the machine
     Facts(Facts),
     /// Load and health counters of interfaces
     Counters(Counters),

@@ -11,7 +11,7 @@ use reweave_common::exit_code;
 
 use super::out;
 
-/// Far more than there are variables.
+/// Maximum size of the input, far more than all variables.
 const MAX_INPUT_BYTES: u64 = 1 << 16;
 
 #[derive(Debug, Args)]

@@ -10,8 +10,7 @@ pub(super) fn line(text: impl Display) {
     print(format_args!("{text}\n"));
 }
 
-/// What cannot be printed ends the program: there is nothing else that it is to do. A reader that closed the pipe has
-/// seen enough.
+/// Prints data. The program ends if that fails, with success if the reader closed the pipe.
 pub(super) fn print(text: impl Display) {
     let mut stdout = io::stdout().lock();
     let Err(error) = write!(stdout, "{text}").and_then(|()| stdout.flush()) else {
@@ -24,7 +23,7 @@ pub(super) fn print(text: impl Display) {
     process::exit(FAILED.into());
 }
 
-/// What the command line answers instead of running a command: help and versions are data, and so must be written.
+/// Prints help or a version. These are data as well, so a failed write is reported.
 pub(crate) fn instead(said: &clap::Error) -> ExitCode {
     let printed = said.print().and_then(|()| io::stdout().flush());
     match printed {
@@ -36,7 +35,7 @@ pub(crate) fn instead(said: &clap::Error) -> ExitCode {
     }
 }
 
-/// Words beside the data. A command does its work even if they cannot be written.
+/// Prints a message. A command continues if it cannot be written.
 pub(super) fn tell(words: impl Display) {
     let _ = writeln!(io::stderr(), "{words}");
 }

@@ -19,21 +19,21 @@ use serde_json::json;
 use super::ways::{own_address, resolve_all};
 use super::{Form, PreFlight, iterations, out, show, table, trace};
 
-/// Any port: it is for the way alone.
+/// Any destination port: only the path matters.
 const TRACED_PORT: u16 = 5201;
 
-/// What a test of the way to one host costs.
+/// Cost of a test of the path to one host.
 #[derive(Serialize)]
 struct Cost {
     host: Ipv4Addr,
     interface: Option<String>,
-    /// Of that interface; no sender is faster.
+    /// Speed of the interface, which limits the rate.
     #[serde(rename = "speed_bits_per_s")]
     speed: Option<Rate>,
     most_bytes: Option<Bytes>,
     seconds: u32,
     streams: u8,
-    /// Those that answer on one of the ways. Absent where this program may not ask.
+    /// Routers that answer on one of the paths. Absent if this program has no permission to trace.
     routers: Option<Vec<Option<Ipv4Addr>>>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn pre_flight(asked: &PreFlight) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Whether a job may be running on this host.
+/// Fails if a job may be running on this host.
 fn listen(over: Duration) -> Result<(), AgentError> {
     let gate = SharedGate::default();
     if let Periodicity::Found(beat) = iterations::hear(over, gate.clone())? {

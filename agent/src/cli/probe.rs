@@ -19,7 +19,7 @@ use super::show::or_dash;
 use super::ways::{Ports, flows, resolve_all};
 use super::{Form, Probe, out, table};
 
-/// How often fates are looked for, and whether the user wants to end it.
+/// Interval of checks for outcomes and for an interruption.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX);
 
@@ -72,7 +72,7 @@ fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
 
 type Tallies = BTreeMap<FlowKey, ProbeTally>;
 
-/// Probes until the list has run out and the fate of each probe is known. An interruption prints what is known by then.
+/// Probes until the list has expired and the outcome of each probe is known. An interruption prints the results so far.
 fn measure(
     engine: &mut Engine,
     over: Duration,
@@ -137,7 +137,7 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
     print_strays(strays);
 }
 
-/// What the table has no column for, since it should never be.
+/// Prints counts that should be zero, for which the table has no columns.
 fn print_astray(host: Ipv4Addr, tally: &ProbeTally) {
     let (unsent, large) = (tally.unsent, tally.large);
     if unsent.count() > 0 {
@@ -165,7 +165,7 @@ fn print_astray(host: Ipv4Addr, tally: &ProbeTally) {
     }
 }
 
-/// A host with all its paths, by the source ports that lead over them.
+/// Returns the results of a host and of its paths, by source port.
 fn tally_json(tallies: &Tallies, host: Ipv4Addr, all: &ProbeTally) -> Value {
     let own = tallies
         .iter()
@@ -208,7 +208,7 @@ fn row(host: Ipv4Addr, tally: &ProbeTally) -> [String; 15] {
     ]
 }
 
-/// In which direction; that of some is unknown.
+/// Describes the directions of the losses; some are unknown.
 fn lost_where(it: &Summary) -> String {
     match it.lost {
         0 => "-".to_owned(),

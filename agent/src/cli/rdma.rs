@@ -80,7 +80,7 @@ fn health(mut counts: Vec<Counts>) -> Vec<Health> {
     HealthBook::default().handle_counts(reweave_agent::clock::now(), &counts)
 }
 
-/// A line apart from what stands before; nothing of none.
+/// Prints the ports after an empty line; prints nothing without ports.
 pub(super) fn print_ports(ports: &[RdmaPort]) {
     let rows: Vec<_> = ports.iter().map(port_row).collect();
     if !rows.is_empty() {
@@ -124,7 +124,7 @@ fn port_row(it: &RdmaPort) -> [String; 7] {
     ]
 }
 
-/// The kernel takes no part in RDMA.
+/// Names the clock of the timestamps. The kernel takes no part in RDMA.
 fn clock(stamps: Stamps) -> &'static str {
     match stamps {
         Stamps::Hardware => "the NIC",
@@ -162,7 +162,7 @@ fn health_rows(health: &Health) -> impl Iterator<Item = [String; 3]> {
         .map(move |it| [place.clone(), it.signal.to_string(), it.total.to_string()])
 }
 
-/// By datagrams, and over a connection.
+/// Measures latency by datagrams and over a connection.
 fn latency(asked: &RdmaLatencyOf) -> Result<(), AgentError> {
     let peer = resolve(&asked.host)?;
     let mut helper = ready()?;
@@ -254,14 +254,14 @@ fn respond(hosts: &[String]) -> Result<(), AgentError> {
     Err(helper.wait().into())
 }
 
-/// One that has something to measure by.
+/// Returns a helper that has a port to measure with.
 fn ready() -> Result<Helper, RdmaError> {
     let mut helper = Helper::start()?;
     helper.ports()?;
     Ok(helper)
 }
 
-/// That nothing came of it is no reason to say that there is no RDMA here.
+/// Requests a measurement. A failure does not mean that there is no RDMA here.
 fn measured(helper: &mut Helper, request: &Request) -> Result<RdmaReading, AgentError> {
     let failed = |source| AgentError::Unmeasured { source };
     helper.measure(request).map_err(failed)

@@ -57,7 +57,7 @@ fn show_abilities(output: Output) -> Result<(), AgentError> {
         })
         .collect();
     table::print(["measurement", "possible", "to allow it"], &rows);
-    // Kernels' reasons are too long for a column.
+    // The reasons of kernels are too long for a column.
     for it in &abilities {
         if let Some(because) = &it.because {
             out::line(format_args!("{}: {because}", it.measurement));

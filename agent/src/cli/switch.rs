@@ -115,7 +115,7 @@ impl Hand {
         Ok(held.in_order())
     }
 
-    /// Whether there is nothing to change.
+    /// Prints the changes. Returns whether there are none.
     fn diff(&mut self, desired: &ForwardingState) -> Result<bool, AgentError> {
         let words = self.switch.words_to(desired)?;
         let difference = Difference::between(&self.read()?, desired);

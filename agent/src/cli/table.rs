@@ -1,8 +1,8 @@
-//! Tables for people.
+//! Text tables.
 
 use super::out;
 
-/// Prints rows under their headings, each column as wide as it must be.
+/// Prints rows with headings, in columns of minimal width.
 pub(super) fn print<const N: usize>(headings: [&str; N], rows: &[[String; N]]) {
     out::print(laid_out(headings, rows));
 }

@@ -22,14 +22,14 @@ use serde_json::json;
 use super::show::{joined, or_dash};
 use super::{Form, Trace, out, table};
 
-/// An agent at the other end answers in less.
+/// Time limit for an agent at the other end.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
-/// The receiver's agent has looked for a packet by then, and is not looked after more often than that.
+/// Time limit, and minimum interval, for the receiver's agent to look for a packet.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// A path that is not known by then stays unknown.
+/// Time limit after which a path counts as unknown.
 const PATH_TIMEOUT: Duration = Duration::from_secs(5);
-/// The port of the question how far it is; those after it are a person's probes.
+/// Source port of the request for the number of routers; later ports are for the probes of users.
 const ARRIVAL_QUERY_PORT: u16 = 7499;
 
 pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
@@ -43,14 +43,14 @@ pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
     }
 }
 
-/// Routers answer the address that a packet says it is from, and no other host is to hear of this.
+/// Fails unless the flow begins here. Routers answer to the source address, and no other host should get these answers.
 fn begins_here(flow: &FlowKey) -> Result<(), AgentError> {
     let address = *flow.source.ip();
     let bound = UdpSocket::bind((address, 0)).map(drop);
     bound.map_err(|source| AgentError::NotHere { address, source })
 }
 
-/// Tells the way that the flow takes, and then each change of it.
+/// Prints the path of the flow, and then each change.
 fn one_way(tracing: &mut Tracing, flow: FlowKey, asked: &Trace) -> Result<(), AgentError> {
     let end = Instant::now() + asked.over_ms;
     tracing.watch(&[flow]);
@@ -72,7 +72,7 @@ fn one_way(tracing: &mut Tracing, flow: FlowKey, asked: &Trace) -> Result<(), Ag
     }
 }
 
-/// The routers that answer on the way, as far as this program may ask them.
+/// Returns the routers that answer on the path, if this program has permission to trace.
 pub(super) fn routers(flow: FlowKey) -> Option<Vec<Option<Ipv4Addr>>> {
     let mut tracing = Tracing::open(&flow).ok()?;
     tracing.watch(&[flow]);
@@ -100,7 +100,7 @@ fn all_ways(tracing: &mut Tracing, like: FlowKey, form: Form) -> Result<(), Agen
     Ok(())
 }
 
-/// What the receiver's agent says, if there is one that answers this host.
+/// Asks the receiver's agent, if one answers this host.
 fn ask_receiver(flow: &FlowKey) -> Option<Routers> {
     let asking = FlowKey {
         protocol: Protocol::Udp,
@@ -133,7 +133,7 @@ struct Tracing {
     tracer: Tracer,
     asker: ConfirmationClient,
     receiver: Ipv4Addr,
-    /// By the receiver's agent, of other packets.
+    /// Number of routers in the answer of the receiver's agent, from other packets.
     said: Option<Routers>,
 }
 
@@ -148,7 +148,7 @@ impl Tracing {
         })
     }
 
-    /// Lets the receiver's agent see a packet of the flow, if there is one.
+    /// Sends a packet of the flow for the receiver's agent, if there is one.
     fn confirm(&mut self, flow: &FlowKey) {
         let end = Instant::now() + ARRIVAL_TIMEOUT;
         while self.said.is_some() && Instant::now() < end {
@@ -175,7 +175,7 @@ impl Tracing {
         }
     }
 
-    /// The next path that is known; none if there is none by then.
+    /// Waits for the next known path; none after the time limit.
     fn next_path(&mut self, by: Option<Instant>) -> Result<Option<TracedPath>, AgentError> {
         loop {
             self.ask();
@@ -198,10 +198,10 @@ impl Tracing {
         let due = self.tracer.next_due().map(|due| due.since(clock::now()));
         let left = by.map(|by| by.saturating_duration_since(Instant::now()));
         let patience = [due, left].into_iter().flatten().min();
-        // Rounded up, or a wait of less than a millisecond would not be one.
+        // Rounded up, because a wait below one millisecond would not wait at all.
         let patience = patience.unwrap_or_default() + Duration::from_millis(1);
         let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-        // Whether it was an answer or the time, is found out next.
+        // The next read shows whether an answer arrived or the time is over.
         let _ = poll(
             &mut [PollFd::new(self.prober.as_fd(), PollFlags::POLLIN)],
             timeout,
@@ -230,7 +230,7 @@ fn print_path(path: &TracedPath, said: Option<Routers>, form: Form) {
     print_receiver(path.confirmed, said);
 }
 
-/// Words beside the data: what is confirmed, and what is known of the way back.
+/// Prints messages: what is confirmed, and what is known of the return path.
 fn print_receiver(confirmed: bool, said: Option<Routers>) {
     match said {
         None => out::tell(

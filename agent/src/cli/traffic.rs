@@ -21,10 +21,10 @@ use serde::{Serialize, Serializer};
 use super::show::or_dash;
 use super::{Form, Source, Traffic as Arguments, out, rdma, table};
 
-/// How often sockets are looked at.
+/// Interval at which sockets are read.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What was exchanged in some time.
+/// Traffic of a period.
 #[derive(Serialize)]
 struct TrafficDelta {
     source: TrafficSource,
@@ -32,7 +32,7 @@ struct TrafficDelta {
     over: Duration,
     unknown_packets: u64,
     peers: Vec<PeerTraffic>,
-    /// Of RDMA ports, where NICs count past the kernel.
+    /// Counters of RDMA ports whose NICs bypass the kernel.
     rdma: Vec<PortTraffic>,
     flows: Vec<SeenFlow>,
 }
@@ -69,7 +69,7 @@ pub(super) fn traffic(asked: &Arguments) -> Result<(), AgentError> {
     }
 }
 
-/// All that is looked at.
+/// All sources of traffic counts.
 struct Eye {
     reader: TrafficReader,
     route: RouteSocket,
@@ -85,7 +85,7 @@ impl Eye {
         })
     }
 
-    /// Sockets that close meanwhile are looked at before they do.
+    /// Reads after this time. Sockets are polled meanwhile, before they close.
     fn read_after(&mut self, time: Duration) -> Result<TrafficRead, AgentError> {
         let end = Instant::now() + time;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -116,7 +116,7 @@ impl From<Source> for TrafficSource {
 }
 
 impl TrafficDelta {
-    /// Where the source changed in between, all that the new one has counted.
+    /// Returns the traffic between two readings. If the source has changed, it is all that the new source has counted.
     fn between(before: &TrafficRead, now: &TrafficRead, over: Duration) -> Self {
         let same = before.traffic.source == now.traffic.source;
         let old = before.traffic.peers.iter().filter(|_| same);

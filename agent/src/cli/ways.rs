@@ -7,14 +7,14 @@ use std::str::FromStr;
 use reweave_agent::error::AgentError;
 use reweave_common::flow::{FlowKey, Protocol};
 
-/// The UDP ports of the flows to a host: this many source ports, each of which may take another path.
+/// Source ports of the flows to a host, each of which may take another path.
 pub(super) struct Ports {
     pub(super) first: u16,
     pub(super) paths: u16,
     pub(super) to: u16,
 }
 
-/// One end of a flow, as a person names it.
+/// One end of a flow, by name or address.
 #[derive(Debug, Clone)]
 pub(super) struct End {
     host: String,
@@ -46,7 +46,7 @@ pub(super) fn resolve_all(hosts: &[String]) -> Result<Vec<Ipv4Addr>, AgentError>
     let mut found = vec![];
     for host in hosts {
         let address = resolve(host)?;
-        // Named twice, it would be asked at twice the rate.
+        // A duplicate would double the rate.
         if !found.contains(&address) {
             found.push(address);
         }
@@ -70,7 +70,7 @@ pub(super) fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
     })
 }
 
-/// To each host from each source port.
+/// Returns flows from each source port to each host.
 pub(super) fn flows(hosts: &[Ipv4Addr], ports: &Ports) -> Result<Vec<FlowKey>, AgentError> {
     let mut flows = vec![];
     for &host in hosts {
@@ -84,7 +84,7 @@ pub(super) fn flows(hosts: &[Ipv4Addr], ports: &Ports) -> Result<Vec<FlowKey>, A
     Ok(flows)
 }
 
-/// The address that this host speaks to the other one from.
+/// Returns the address from which this host sends to the other one.
 pub(super) fn own_address(host: Ipv4Addr) -> Result<Ipv4Addr, AgentError> {
     let no_way = |source| AgentError::NoWay { host, source };
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(no_way)?;

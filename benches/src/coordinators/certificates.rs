@@ -1,4 +1,4 @@
-//! What the members of etcd and its client show each other: one certificate for all of them.
+//! Certificates of the members of etcd and of its client: one for all of them.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use reweave_tests::Stage;
 
 use crate::system::address;
 
-/// The authority, the certificate and its key.
+/// Files of the authority, the certificate and its key.
 pub(crate) const CERTIFICATE_FILES: [&str; 3] = ["etcd-ca.pem", "etcd.pem", "etcd.key"];
 
 pub(crate) fn make(stage: &Stage) {

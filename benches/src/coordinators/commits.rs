@@ -1,4 +1,4 @@
-//! How long a decision takes, and how many are made in a second, by one, ten and fifty clients.
+//! Time per decision, and decisions per second, with one, ten and fifty clients.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::times::Spread;
 use crate::trio::Trio;
 
 const TURN_COUNT: usize = 5;
-/// People are heard at a limited rate, and this is what they may say at once.
+/// Operators have a rate limit, and this is its burst.
 const DECISION_COUNT: usize = 300;
 
-/// Of one turn: the middle, 99 in 100, and how many in a second.
+/// Median, 99th percentile, and decisions per second.
 type Figures = [f64; 3];
 
 pub(crate) fn race() -> Result<(), StageError> {

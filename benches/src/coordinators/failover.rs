@@ -1,4 +1,4 @@
-//! For how long nothing is decided after a leader is lost: both systems in turns, one client.
+//! Time without decisions after the loss of a leader: both systems in turn, with one client.
 
 use std::fmt;
 use std::thread;
@@ -12,9 +12,9 @@ use crate::system::{Place, System};
 use crate::times::{Spread, now};
 use crate::trio::Trio;
 
-/// Before anything happens to it, a leader has led for this long, and all are together again.
+/// Minimum time for which a leader has led, with all members connected, before it is lost.
 const MIN_STEADY_TIME: Duration = Duration::from_millis(1500);
-/// A leader that comes back does so after another leads.
+/// Downtime of a leader, so that another leads when it returns.
 const LEADER_DOWNTIME: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +63,7 @@ impl Loss {
     }
 }
 
-/// Each round is printed as it ends, since all of them take many minutes.
+/// Prints each round as it ends, because all of them take many minutes.
 pub(crate) fn race(losses: &[Loss], rounds: usize) -> Result<(), StageError> {
     machine::introduce();
     let mut trio = Trio::up()?;

@@ -1,5 +1,5 @@
-//! Three coordinators beside three members of etcd, on one machine with one client: how long
-//! nothing is decided after a leader is lost, and how long a decision takes.
+//! Compares three coordinators with three members of etcd, on one machine with one client: time without decisions after
+//! the loss of a leader, and time per decision.
 //!
 //!     reweave-bench-coordinators failover [ROUNDS [LOSS]]     leaders killed, paused and cut-off
 //!     reweave-bench-coordinators commits                      1, 10 and 50 clients
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
             _ => return usage(),
         },
         ["commits"] => commits::race(),
-        // Inside the lab.
+        // Runs inside the lab.
         ["client", order] => {
             client::run(order);
             Ok(())

@@ -1,4 +1,4 @@
-//! What is compared, and how each of them is run.
+//! The compared systems, and the commands that run them.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificates::CERTIFICATE_FILES;
 
-/// Between 0 and 2.
+/// Index of a member, from 0 to 2.
 pub(crate) type Place = usize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub(crate) enum System {
     Etcd,
 }
 
-/// Beside the fabric: after the station and the switch.
+/// Address on the management network, after the station and the switch.
 pub(crate) fn address(place: Place) -> String {
     format!("10.255.0.{}", place + 3)
 }
@@ -33,7 +33,7 @@ impl System {
         }
     }
 
-    /// Where clients connect to.
+    /// Address for clients.
     pub(crate) fn door(self, place: Place) -> String {
         let port = match self {
             Self::Reweave => 7332,
@@ -42,7 +42,7 @@ impl System {
         format!("{}:{port}", address(place))
     }
 
-    /// What its members speak over.
+    /// Transport between its members.
     pub(crate) fn protocol(self) -> &'static str {
         match self {
             Self::Reweave => "udp",
@@ -67,7 +67,7 @@ impl System {
         }
     }
 
-    /// In which term a member leads, if it does by its own account.
+    /// Returns the term in which a member leads by its own log, if it does.
     pub(crate) fn term(self, log: &str) -> Option<u64> {
         match self {
             Self::Reweave => term_led(log),
@@ -78,7 +78,7 @@ impl System {
 
 fn etcd_term_led(log: &str) -> Option<u64> {
     let mut lines = log.lines().rev();
-    // Of itself, and not that some peer became active.
+    // The line is about the member itself, and not about a peer that became active.
     let news = lines.find(|line| line.contains(" became ") && line.contains(" at term "));
     let (_, rest) = news?.split_once("became leader at term ")?;
     let mut digits = rest.split(|letter: char| !letter.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Moments that programs on one machine agree on, and what is made of many durations.
+//! Timestamps that are valid for all programs on a machine, and statistics of durations.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub(crate) fn now() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Of how many, the middle, nine tenths, 99 in 100, and the longest.
+/// Count, median, 90th and 99th percentiles, and maximum.
 pub(crate) struct Spread(Vec<Duration>);
 
 impl Spread {

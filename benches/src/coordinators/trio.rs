@@ -1,4 +1,4 @@
-//! Three hosts of the lab, with a member of each system on every one.
+//! Three hosts of the lab, each with a member of both systems.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -53,7 +53,7 @@ impl Trio {
         &self.running[&(system.name(), place)]
     }
 
-    /// Nothing passes between this member and the others, and everything to and from others.
+    /// Cuts this member off from the others, but not from clients.
     pub(crate) fn cut_off(&self, system: System, place: Place) -> Result<(), StageError> {
         let others = (0..3).filter(|&other| other != place).map(address);
         let others = others.collect::<Vec<_>>().join(", ");
@@ -82,7 +82,7 @@ impl Trio {
         Ok(())
     }
 
-    /// The leader in the latest term, once that has been so for a while.
+    /// Waits until a leader has led the latest term for a while, and returns it.
     pub(crate) fn steady_leader(
         &self,
         system: System,
@@ -97,7 +97,7 @@ impl Trio {
         Ok(place)
     }
 
-    /// The last words of each member.
+    /// Returns the last log lines of each member.
     pub(crate) fn last_words(&self, system: System) -> String {
         let last = (0..3).map(|place| {
             let said = self.stage.said(&name(system, place));

@@ -1,4 +1,4 @@
-//! All agents, in this process.
+//! All simulated agents, in this process.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) connected: AtomicUsize,
-    /// All that there were.
+    /// Total number of sessions.
     pub(crate) sessions: AtomicU64,
     pub(crate) commands: AtomicU64,
     pub(crate) lost: AtomicU64,
@@ -28,12 +28,12 @@ pub(crate) struct Counts {
 
 pub(crate) struct Crowd {
     pub(crate) counts: Arc<Counts>,
-    /// They go when it does.
+    /// The agents end when this is dropped.
     _agents: JoinSet<()>,
 }
 
 impl Crowd {
-    /// Needs a runtime around it.
+    /// Must be called inside a runtime.
     pub(crate) fn of(members: &Members, count: usize) -> Self {
         let counts = Arc::<Counts>::default();
         let mut agents = JoinSet::new();
@@ -58,12 +58,12 @@ impl Crowd {
     }
 }
 
-/// Each has an address of its own, as hosts do: of one address, few are let in together.
+/// Returns an address of its own for each host, because sessions per address are limited.
 fn home(host: usize) -> IpAddr {
     Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 0).to_bits() + host as u32 + 1).into()
 }
 
-/// Reports every second, each at a time of its own, and at once when it is connected.
+/// Reports every second, at a random phase, and at once after connecting.
 async fn live(
     host: usize,
     hosts: usize,

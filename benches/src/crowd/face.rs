@@ -1,4 +1,4 @@
-//! What operators see while all agents report: how soon the API answers, and what the watchers cost.
+//! Latency of the API and cost of event streams while all agents report.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::web::Line;
 
 const STATUS_PATH: &str = "/api/v1/status";
 const QUERY_COUNT: usize = 400;
-/// No more a second than a token may ask.
+/// At most the rate limit of a token.
 const QUERY_INTERVAL: Duration = Duration::from_millis(25);
-/// Each in turn, so that what the machine does besides meets all alike.
+/// Number of viewers, in turn, so that other load on the machine affects all alike.
 const VIEWER_COUNTS: [usize; 3] = [0, 1, 50];
 const TURN_COUNT: usize = 3;
 const TURN_TIME: Duration = Duration::from_secs(6);
-/// What comes once at the beginning is over.
+/// Time after which start-up work is over.
 const SETTLE_TIME: Duration = Duration::from_secs(10);
 
 pub(crate) fn measure(agents: usize) {
@@ -74,7 +74,7 @@ async fn run(members: &Members, agents: usize) {
     println!("# goal: fifty take 0.05 cores, and no more than one");
 }
 
-/// Where a browser is sent.
+/// Address and token of the page.
 struct Page {
     address: SocketAddr,
     token: String,
@@ -101,7 +101,7 @@ async fn token(operator: &mut Operator) -> String {
     visit.to_string()
 }
 
-/// One after the other, and how long the last answer was.
+/// Sends requests one after another, and returns the size of the last answer.
 async fn questions(page: &Page) -> (Spread, usize) {
     let (mut line, mut bytes) = (page.line().await, 0);
     let mut times = Vec::new();
@@ -118,7 +118,7 @@ async fn questions(page: &Page) -> (Spread, usize) {
 struct Cost {
     core_s: f64,
     lasted_s: f64,
-    /// What came to all of them.
+    /// Data received by all of them.
     kib: f64,
 }
 
@@ -138,7 +138,7 @@ async fn watched(page: &Page, pid: u32, viewers: usize, cost: &mut Cost) {
         let line = page.line().await;
         watching.spawn(watch(line, Arc::clone(&bytes)));
     }
-    // Until all are there.
+    // Waits until all are connected.
     sleep(Duration::from_secs(1)).await;
     let (core_before_s, bytes_before) = (core_s(pid), bytes.load(Ordering::Relaxed));
     let began = Instant::now();

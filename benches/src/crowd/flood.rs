@@ -1,5 +1,4 @@
-//! Whether decisions are made, and sent to agents, as soon as ever while agents with good certificates say as much as
-//! they can, in every way there is.
+//! Delay of decisions while agents with valid certificates send as much as they can, in every possible way.
 
 use std::env;
 use std::net::SocketAddr;
@@ -26,16 +25,16 @@ use crate::times::{Spread, now};
 
 const TURN_COUNT: usize = 6;
 const TURN_TIME: Duration = Duration::from_secs(5);
-/// As often as one person is heard.
+/// At most the rate limit of one operator.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
-/// Loose messages that a session keeps until they are sent; with more, the oldest are lost.
+/// Maximum number of queued datagrams of a session; beyond it, the oldest are dropped.
 const MAX_QUEUED_DATAGRAMS: usize = 16;
-/// Sessions of each agent, each of which takes the place of the one before.
+/// Number of sessions of each agent; each one replaces the previous.
 const SESSIONS_PER_AGENT: usize = 4;
 
 pub(crate) fn measure(agents: usize) {
     machine::introduce();
-    // The last of them only listens.
+    // The last agent only listens.
     let mut members = Members::new(1, agents + 1);
     members.start(0);
     let runtime = Builder::new_multi_thread()
@@ -74,7 +73,7 @@ async fn run(members: &Members, agents: usize) {
     println!("# goal: p99 of 50 ms, from the operator's word to an agent");
 }
 
-/// By how much the 99th of a hundred is worse.
+/// Returns the ratio of the 99th percentiles.
 fn compare(what: &str, times: [(&str, Vec<Duration>); 2]) -> f64 {
     let p99 = times.map(|(when, times)| {
         let spread = Spread::of(times);
@@ -85,7 +84,7 @@ fn compare(what: &str, times: [(&str, Vec<Duration>); 2]) -> f64 {
     p99[1] / p99[0]
 }
 
-/// From the operator's request to the answer, and to the agent that gets it.
+/// Time from the request of the operator to the answer, and to the agent that receives the decision.
 #[derive(Default)]
 struct Times {
     commits: Vec<Duration>,
@@ -99,14 +98,14 @@ impl Times {
     }
 }
 
-/// An operator who decides, and an agent that gets the decision.
+/// An operator that decides, and an agent that receives the decision.
 struct People {
     operator: Operator,
     heard: Heard,
 }
 
 impl People {
-    /// One decision after the other.
+    /// Makes one decision after another.
     async fn decide(&mut self, lasting: Duration) -> Times {
         let end = Instant::now() + lasting;
         let mut times = Times::default();
@@ -122,8 +121,8 @@ impl People {
     }
 }
 
-/// A program of another machine, until it is dropped. Here it has what time no other program wants. Even then a program
-/// that computes without a pause may go on until the next tick of the kernel, for 4 ms: it only sends what was made
+/// A program that stands for another machine, until it is dropped. It has the lowest CPU priority. Even so, a computing
+/// program may keep the CPU until the next kernel tick, for 4 ms, so it only sends messages that were encoded
 /// beforehand.
 struct Hostile(Child);
 
@@ -145,7 +144,7 @@ impl Drop for Hostile {
     }
 }
 
-/// Until it is killed.
+/// Floods until it is killed.
 pub(crate) fn be_hostile(address: SocketAddr, identities: &[PathBuf]) {
     let runtime = Builder::new_current_thread().enable_all().build();
     let hostile = async {
@@ -175,7 +174,7 @@ async fn shout(identity: Identity, address: SocketAddr) {
     }
 }
 
-/// As much as fits into a frame.
+/// Sends reports that fill a frame.
 async fn report(session: &Session) {
     let Sample { readings, .. } = reports::sample(0, 2, 1);
     let readings: Vec<Reading> = readings.iter().cycle().take(4000).cloned().collect();
@@ -186,7 +185,7 @@ async fn report(session: &Session) {
     while session.send(Channel::Telemetry, &message).await.is_ok() {}
 }
 
-/// As often as it can.
+/// Sends loose messages as often as possible.
 async fn gossip(session: &Session) {
     let message = Ready::from(&AgentMessage::Clock { time_of_day_us: 1 });
     while session.send(Channel::Commands, &message).await.is_ok() {}
@@ -199,7 +198,7 @@ async fn whisper(session: &Session) {
     }
 }
 
-/// A message that was encoded before.
+/// A message that is already encoded.
 struct Ready(Vec<u8>);
 
 impl From<&AgentMessage> for Ready {
@@ -208,7 +207,7 @@ impl From<&AgentMessage> for Ready {
     }
 }
 
-/// Agents say nothing that is not known from the beginning.
+/// Messages of agents exist since the first version.
 impl SinceVersion for Ready {
     fn since(&self) -> u16 {
         0

@@ -1,4 +1,4 @@
-//! One coordinator and all agents that report to it.
+//! Load of one coordinator by all agents that report to it.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ use crate::times::{Spread, now};
 
 const SAMPLE_COUNT: usize = 15;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
-/// They listen and do not report.
+/// Number of agents that listen and do not report.
 const LISTENER_COUNT: usize = 16;
 const BROADCAST_COUNT: usize = 20;
 const COMMAND_COUNT: u16 = 100;
@@ -32,7 +32,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn measure(agents: usize) {
     machine::introduce();
-    // The last of them only listen.
+    // The last agents only listen.
     let mut members = Members::new(1, agents + LISTENER_COUNT);
     members.start(0);
     let runtime = Builder::new_multi_thread()
@@ -41,7 +41,7 @@ pub(crate) fn measure(agents: usize) {
         .build();
     let runtime = runtime.expect("a runtime");
     let _crowd = runtime.block_on(reports(&members, agents));
-    // A listener would not wait for the reports of all others on a host of its own.
+    // A listener has its own thread: on a host of its own it would not wait for the reports of others.
     let apart = Builder::new_current_thread().enable_all().build();
     apart.expect("a runtime").block_on(words(&members, agents));
 }
@@ -56,7 +56,7 @@ async fn reports(members: &Members, agents: usize) -> Crowd {
         "# {agents} agents report after {:.1} s",
         began.elapsed().as_secs_f64()
     );
-    // What comes once at the beginning is over.
+    // Start-up work is over by then.
     sleep(Duration::from_secs(10)).await;
 
     let (theirs_before_s, ours_before_s) = (core_s(pid), core_s(own));
@@ -136,7 +136,7 @@ fn is_one(node: &str, agents: usize) -> bool {
     number.is_some_and(|number| number < agents)
 }
 
-/// A member is revoked, which is agreed on and sent to all agents: how long that takes.
+/// Measures how long it takes to revoke a member and to send that to all agents.
 async fn deliveries(heard: &mut Heard, operator: &mut Operator) -> Vec<Duration> {
     let mut times = Vec::new();
     for number in 0..BROADCAST_COUNT {
@@ -150,7 +150,7 @@ async fn deliveries(heard: &mut Heard, operator: &mut Operator) -> Vec<Duration>
     times
 }
 
-/// One agent after the other is instructed to trace a flow from it to a reporting agent.
+/// Instructs agents one after another to trace a flow to a reporting agent.
 async fn commands(heard: &mut Heard, operator: &mut Operator, agents: usize) -> Vec<Duration> {
     let mut times = Vec::new();
     for port in 1..=COMMAND_COUNT {
@@ -169,13 +169,13 @@ async fn commands(heard: &mut Heard, operator: &mut Operator, agents: usize) -> 
         let answer = operator.ask(&Request::Trace { between, refresh }).await;
         assert!(matches!(answer, Some(Response::Traced(_))), "{answer:?}");
         times.push(instructed_at(heard, Some(port)).await - said);
-        // No more are traced within seconds than people would ask for.
+        // Operators would not request traces more often.
         sleep(Duration::from_millis(373)).await;
     }
     times
 }
 
-/// When an agent was instructed to trace a flow from this port, or that a member is revoked.
+/// Waits until an agent is instructed to trace a flow from this port, or until it learns that a member is revoked.
 pub(crate) async fn instructed_at(heard: &mut Heard, what: Option<u16>) -> Duration {
     let report = async {
         loop {
@@ -194,10 +194,10 @@ pub(crate) async fn instructed_at(heard: &mut Heard, what: Option<u16>) -> Durat
         .expect("they are instructed")
 }
 
-/// When, and which flows are to be traced: nothing where a member is revoked.
+/// Time, and flows to trace; none for a revocation.
 pub(crate) type Heard = UnboundedReceiver<(Duration, Option<Vec<FlowKey>>)>;
 
-/// What these agents receive.
+/// Returns the messages that these agents receive.
 pub(crate) fn listen(members: &Members, agents: Range<usize>) -> Heard {
     let (tell, heard) = mpsc::unbounded_channel();
     for listener in agents {
@@ -225,7 +225,7 @@ pub(crate) fn listen(members: &Members, agents: Range<usize>) -> Heard {
     heard
 }
 
-/// Revokes this one, until that is acknowledged.
+/// Revokes a member, and waits for the acknowledgement.
 pub(crate) async fn revoke(operator: &mut Operator, name: &str) {
     let member = Member {
         role: Role::Viewer,

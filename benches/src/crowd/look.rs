@@ -1,4 +1,4 @@
-//! How long the core works on what people ask of a large cluster: it decides nothing else meanwhile.
+//! CPU time of the core for requests about a large cluster, during which it decides nothing else.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

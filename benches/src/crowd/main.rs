@@ -1,16 +1,15 @@
-//! What thousands of agents cost the coordinator they report to, and how soon they are with another
-//! when it is lost.
+//! Cost of thousands of agents for their coordinator, and their time to reconnect when it is lost.
 //!
 //!     reweave-bench-crowd load [AGENTS]         one coordinator, for half a minute
 //!     reweave-bench-crowd reconnect [AGENTS]    three, of which the leader is killed
-//!     reweave-bench-crowd flood [AGENTS]        one or more who mean harm, and decisions meanwhile
-//!     reweave-bench-crowd face [AGENTS]         what the API answers meanwhile, and what viewers cost
-//!     reweave-bench-crowd look [AGENTS]         how long the core works on one look at all of them
-//!     reweave-bench-crowd rollout [PART]        how soon a plan is in force: circuits, repair, tables
-//!     reweave-bench-crowd page [AGENTS]         how soon a browser shows them (1024 unless said otherwise)
+//!     reweave-bench-crowd flood [AGENTS]        delay of decisions during a flood by malicious agents
+//!     reweave-bench-crowd face [AGENTS]         latency of the API, and cost of viewers
+//!     reweave-bench-crowd look [AGENTS]         CPU time of the core for one status
+//!     reweave-bench-crowd rollout [PART]        time to apply a plan: circuits, repair, tables
+//!     reweave-bench-crowd page [AGENTS]         time until a browser shows them (default 1024)
 //!
-//! (`hostile ADDRESS IDENTITY...` are those.) Each agent is the real one's line with a session and a
-//! socket of its own; only what it reports is made up: the probes to 64 peers, once a second.
+//! (`hostile ADDRESS IDENTITY...` runs the malicious agents.) Each agent has the session code of the product and a
+//! socket of its own; only its reports are synthetic: probes to 64 peers, once a second.
 
 mod agents;
 mod face;
@@ -33,12 +32,12 @@ use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// As in the coordinator: thousands of agents are one process here.
+/// Same allocator as in the coordinator; thousands of agents are one process here.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const DEFAULT_AGENTS: usize = 4096;
-/// Hosts against hosts, that is a million pairs.
+/// A matrix of all pairs of hosts: a million pairs.
 const DEFAULT_PAGE_AGENTS: usize = 1024;
 
 fn main() -> ExitCode {

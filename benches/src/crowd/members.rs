@@ -1,4 +1,4 @@
-//! A cluster with certificates for all members, on this machine's loopback.
+//! A cluster with certificates for all members, on the loopback address.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,10 +15,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// As many coordinators as were asked for, and what they are given.
+/// Coordinators with their settings.
 pub(crate) struct Members {
     folder: TempDir,
-    /// What agents keep, each of which would have a disk of its own: here, memory.
+    /// Folders of the agents. Each would have a disk of its own, so here they are in memory.
     agents: TempDir,
     programs: Programs,
     pub(crate) addresses: Vec<SocketAddr>,
@@ -37,19 +37,19 @@ fn free_udp() -> SocketAddr {
 }
 
 impl Members {
-    /// Nothing runs yet.
+    /// Prepares a cluster; nothing runs yet.
     pub(crate) fn new(coordinators: usize, agents: usize) -> Self {
         let fabric = format!("kind = \"ideal\"\nhosts = {agents}\nnic_gbps = 100\n");
         Self::on(&fabric, coordinators, agents)
     }
 
-    /// The hosts of this fabric.
+    /// Prepares a cluster with this fabric.
     pub(crate) fn on(fabric: &str, coordinators: usize, agents: usize) -> Self {
         let names: Vec<_> = (0..agents).map(|host| format!("h{host}")).collect();
         Self::among(fabric, coordinators, &names, "")
     }
 
-    /// Agents of these nodes, of any names; `policy` goes into the coordinators' files.
+    /// Prepares a cluster with agents of these names; `policy` is added to the coordinators' files.
     pub(crate) fn among(
         fabric: &str,
         coordinators: usize,
@@ -80,7 +80,7 @@ impl Members {
         self.agent_of(&format!("h{host}"))
     }
 
-    /// What the agent of a node keeps.
+    /// Returns the folder of a node's agent.
     pub(crate) fn agent_of(&self, node: &str) -> PathBuf {
         self.agents.path().join(node)
     }
@@ -112,7 +112,7 @@ impl Members {
     fn settings(&self, place: usize) -> String {
         let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
         let settings = settings_of(place, &addresses, "fabric.toml", "");
-        // One that is alone names no other.
+        // A single coordinator names no others.
         let alone = settings.split("[[member]]").next().unwrap_or_default();
         let settings = if addresses.len() > 1 {
             &settings
@@ -146,7 +146,7 @@ impl Members {
         fs::read_to_string(self.path(&format!("c{place}.log"))).unwrap_or_default()
     }
 
-    /// The last one to say that it leads.
+    /// Returns the last coordinator that reported to lead.
     pub(crate) fn leader(&self) -> Option<usize> {
         let lead = self
             .who_run()
@@ -158,7 +158,7 @@ impl Members {
         (0..self.running.len()).filter(|place| self.running[*place].is_some())
     }
 
-    /// How many agents have a session with this one, by its metrics.
+    /// Returns the number of agents with a session, by the coordinator's metrics.
     pub(crate) async fn agents_of(&self, place: usize) -> Option<usize> {
         let page = get(self.watched_at(place)?, "/metrics").await.ok()?;
         let mut lines = page.lines();
@@ -198,7 +198,7 @@ async fn get(address: SocketAddr, path: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// An operator who asks this coordinator.
+/// An operator with a session to this coordinator.
 pub(crate) struct Operator {
     identity: Identity,
     address: SocketAddr,
@@ -206,7 +206,7 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    /// None where no coordinator leads, or none is there.
+    /// Returns none without a leader.
     pub(crate) async fn ask(&mut self, request: &Request) -> Option<Response> {
         if self.session.is_none() {
             let session = connect(&[self.address], &self.identity, Role::Coordinator).await;

@@ -1,7 +1,7 @@
-//! The page in a browser without a window, before a crowd: how soon it is there, and how quickly a picture of
-//! all pairs of hosts is drawn again.
+//! The page in a headless browser for a large cluster: time until it is shown, and time to redraw the matrix of all
+//! pairs of hosts.
 //!
-//! With REWEAVE_PICTURES, a folder, the views are photographed into it.
+//! With REWEAVE_PICTURES set to a folder, screenshots are stored there.
 
 #[path = "../../../tests/page/browser.rs"]
 mod browser;
@@ -26,7 +26,7 @@ const VISIT_TTL: Duration = Duration::from_hours(1);
 const HOSTS_PER_LEAF: usize = 32;
 const SPINES: usize = 8;
 const LOAD_COUNT: usize = 10;
-/// What notes when the first view stands, in a page that does not do so itself.
+/// Script that records when the first view is complete, for pages that do not do so themselves.
 const VIEW_OBSERVER_SCRIPT: &str = "new MutationObserver(() => { \
     if (!window.viewMs && document.querySelector('main .panel')) window.viewMs = performance.now(); \
     }).observe(document, { childList: true, subtree: true })";
@@ -45,7 +45,7 @@ pub(crate) fn measure(agents: usize) {
         .enable_all()
         .build();
     let runtime = runtime.expect("a runtime");
-    // They report for as long as this looks.
+    // The agents report for as long as this runs.
     let (_crowd, link) = runtime.block_on(async {
         let crowd = Crowd::of(&members, agents);
         let mut operator = members.operator(0);
@@ -85,7 +85,7 @@ fn photograph(browser: &mut Browser, name: &str) {
     }
 }
 
-/// From the moment that the page is asked for.
+/// Measures from the request of the page.
 fn paints(browser: &mut Browser, link: &str) {
     let source = json!({ "source": VIEW_OBSERVER_SCRIPT });
     browser.order("Page.addScriptToEvaluateOnNewDocument", &source);
@@ -104,7 +104,7 @@ fn paints(browser: &mut Browser, link: &str) {
     println!("# goal: 1000 ms to the first paint");
 }
 
-/// All pairs, each time with other figures, and then the same figures by another measure.
+/// Redraws all pairs, with new values each time, and then the same values by another measure.
 fn redraws(browser: &mut Browser, hosts: usize) {
     let drawn = browser.value(&REDRAW_SCRIPT.replace("HOSTS", &hosts.to_string()));
     let times = |key: &str| -> Vec<f64> {

@@ -1,10 +1,10 @@
-//! What a process takes: seconds of a core, and memory.
+//! CPU time and memory of a process.
 
 use std::fs;
 
 use nix::unistd::{SysconfVar, sysconf};
 
-/// Seconds of a core since it began.
+/// Returns the CPU seconds since its start.
 pub(crate) fn core_s(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let (_, rest) = stat.rsplit_once(") ").unwrap_or_default();
@@ -19,7 +19,7 @@ pub(crate) fn core_s(pid: u32) -> f64 {
     ticks.sum::<f64>() / per_s as f64
 }
 
-/// The most that it has had at once.
+/// Returns the peak memory.
 pub(crate) fn peak_mib(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! Three coordinators, and all agents with the leader of them, which is killed.
+//! Three coordinators, with all agents at the leader, which is killed.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::process::core_s;
 
 const ROUND_COUNT: usize = 3;
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(120);
-/// What letting them in leaves to do is done by then.
+/// Time after which admission work is over.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -52,8 +52,8 @@ async fn run(members: &mut Members, agents: usize) {
     println!("# goal: all within 5 s after the leader is lost");
 }
 
-/// Until all agents have a session with each coordinator: with the one that leads, and in reserve with those that
-/// follow. A leader that is lost sooner leaves some that have to be admitted again.
+/// Waits until all agents have a session with each coordinator: an active one with the leader, and standby sessions
+/// with the followers. If the leader is lost earlier, some agents have to be admitted again.
 async fn all_wait(members: &Members, agents: usize) {
     for place in members.who_run() {
         while members
@@ -67,7 +67,7 @@ async fn all_wait(members: &Members, agents: usize) {
     sleep(SETTLE_TIME).await;
 }
 
-/// What it took those who are left.
+/// Effort of the remaining coordinators.
 struct Effort {
     sessions: u64,
     members_core_s: f64,
@@ -93,7 +93,7 @@ impl Effort {
     }
 }
 
-/// Waits until all report to another than this one; when another came to lead.
+/// Waits until all report to another coordinator than this one; returns when another began to lead.
 async fn all_report(
     members: &Members,
     crowd: &Crowd,
@@ -104,7 +104,7 @@ async fn all_report(
         let mut leader = leader_but(members, lost).await;
         let led = Instant::now();
         let mut operator = members.operator(leader);
-        // To ask a coordinator that is busy with all of them costs them time: none is asked while some are outside.
+        // Requests to a busy coordinator would delay the agents, so none are sent until all are connected.
         let are_in = || crowd.counts.connected.load(Ordering::Relaxed) >= agents;
         loop {
             sleep(POLL_INTERVAL).await;

@@ -1,4 +1,4 @@
-//! What an agent that is made up has to say: its one interface, and the probes to 64 peers.
+//! Reports of a simulated agent: its one interface, and probes to 64 peers.
 
 use std::array;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -30,7 +30,7 @@ pub(crate) fn sample(host: usize, hosts: usize, second: u64) -> Sample {
     }
 }
 
-/// Where it is.
+/// Returns the reading of the host's interface.
 pub(crate) fn interface(host: usize) -> Reading {
     Reading::Interface(Interface {
         name: INTERFACE_NAME.to_owned(),
@@ -53,7 +53,7 @@ fn counters(second: u64) -> Counters {
     }
 }
 
-/// Each agent would count on a machine of its own: here, it is done beforehand.
+/// Computed beforehand, because each agent would count on a machine of its own.
 static PROBE_TALLIES: LazyLock<[ProbeTally; TALLY_COUNT]> = LazyLock::new(|| array::from_fn(tally));
 const TALLY_COUNT: usize = 20;
 

@@ -1,4 +1,4 @@
-//! As much of HTTP as a script or a page speaks that asks a coordinator.
+//! A minimal HTTP client for the API of a coordinator.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-/// One connection, asked again and again.
+/// One connection for repeated requests.
 pub(crate) struct Line {
     stream: BufReader<TcpStream>,
     headers: String,
 }
 
 impl Line {
-    /// In the name of the token's owner.
+    /// Connects with a token.
     pub(crate) async fn to(address: SocketAddr, token: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -22,7 +22,7 @@ impl Line {
         Ok(Self { stream, headers })
     }
 
-    /// The answer, in full.
+    /// Returns the complete answer.
     pub(crate) async fn get(&mut self, path: &str) -> io::Result<Vec<u8>> {
         let length = self.ask(path, "").await?;
         let mut body = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
@@ -30,13 +30,13 @@ impl Line {
         Ok(body)
     }
 
-    /// Follows what never ends, as a browser does.
+    /// Follows an endless response, as a browser does.
     pub(crate) async fn follow(mut self, path: &str) -> io::Result<BufReader<TcpStream>> {
         self.ask(path, "accept-encoding: gzip, deflate\r\n").await?;
         Ok(self.stream)
     }
 
-    /// How long the answer is, where it says so.
+    /// Returns the length of the answer, if it is given.
     async fn ask(&mut self, path: &str, more: &str) -> io::Result<Option<usize>> {
         let asked = format!("GET {path} HTTP/1.1\r\n{}{more}\r\n", self.headers);
         self.stream.write_all(asked.as_bytes()).await?;

@@ -1,6 +1,6 @@
-//! Execution traces as Chakra writes them: messages of protocol buffers, one after the other.
+//! Chakra execution traces: a sequence of protocol buffers messages.
 
-/// For each rank, this many nodes in a row: seven that compute, then an all-reduce.
+/// Returns a trace per rank, with this number of nodes in sequence: seven that compute, then an all-reduce.
 pub(super) fn traces(ranks: usize, nodes: usize) -> Vec<Vec<u8>> {
     (0..ranks).map(|_| trace(nodes)).collect()
 }

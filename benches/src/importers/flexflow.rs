@@ -1,13 +1,13 @@
-//! A task graph as FlexFlow writes it: tables of FlatBuffers.
+//! A FlexFlow task graph: tables of FlatBuffers.
 
 const FORWARD_TASK: i16 = 0;
 const TRANSFER_TASK: i16 = 2;
 const GPU_DEVICE: i16 = 0;
 const NETWORK_DEVICE: i16 = 13;
-/// Bytes in a millisecond: 100 Gb/s.
+/// Bytes per millisecond: 100 Gb/s.
 const BANDWIDTH_BYTES_PER_MS: f32 = 12.5e6;
 
-/// Servers on one switch. In turn, each computes and then sends to the next.
+/// Returns servers on one switch. In turn, each computes and then sends to the next.
 pub(super) fn graph(servers: usize, tasks: usize) -> Vec<u8> {
     let mut file = File(vec![0; 4]);
     let head = [1, servers as u32, 1].map(u32::to_le_bytes).concat();
@@ -33,7 +33,7 @@ pub(super) fn graph(servers: usize, tasks: usize) -> Vec<u8> {
 struct File(Vec<u8>);
 
 impl File {
-    /// Writes which field lies where, and the table itself. Returns where that is.
+    /// Writes the offsets of the fields, and the table. Returns its position.
     fn table(&mut self, content: &[u8], sizes: &[u16]) -> usize {
         let description_bytes = 4 + 2 * sizes.len() as u16;
         let mut words = vec![description_bytes, 4 + content.len() as u16];
@@ -53,7 +53,7 @@ impl File {
         self.0[at..at + 4].copy_from_slice(&((target - at) as u32).to_le_bytes());
     }
 
-    /// A list of tables, which `pointer` points to.
+    /// Writes a list of tables to which `pointer` points.
     fn tables(&mut self, pointer: usize, count: usize, table: impl Fn(&mut Self, usize) -> usize) {
         let list = self.0.len();
         self.point(pointer, list);
@@ -65,7 +65,7 @@ impl File {
         }
     }
 
-    /// Even ones compute, odd ones send; each is followed by the one this many servers further on.
+    /// Writes a task. Even ones compute, odd ones send; each is followed by the one this number of servers later.
     fn task(&mut self, nth: usize, servers: usize, tasks: usize) -> usize {
         let place = nth % (2 * servers);
         let kind = [FORWARD_TASK, TRANSFER_TASK][place % 2];
@@ -94,13 +94,13 @@ impl File {
         table
     }
 
-    /// First the servers' GPUs, then what each sends to the next over.
+    /// Writes a device: first the GPUs of the servers, then the links from each server to the next.
     fn device(&mut self, nth: usize, servers: usize) -> usize {
         let server = nth % servers;
         let (kind, property) = if nth < servers {
             (GPU_DEVICE, 0)
         } else {
-            // With the switch, there is one node more.
+            // The switch is one more node.
             (
                 NETWORK_DEVICE,
                 server * (servers + 1) + (server + 1) % servers,

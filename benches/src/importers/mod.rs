@@ -1,5 +1,4 @@
-//! Large files of recorders and of other simulators: how fast they are read and replayed, and what
-//! memory that takes.
+//! Large files of recorders and of other simulators: time to read and replay them, and memory.
 
 mod chakra;
 mod flexflow;
@@ -19,12 +18,12 @@ const FLEXFLOW_BENCH: &str = "import-flexflow";
 const FLIGHT_RECORDER_BENCH: &str = "import-flight-recorder";
 
 const SERVER_COUNT: usize = 16;
-/// Of all ranks together; a real step of a large model has some ten thousand a rank.
+/// Number of tasks of all ranks; a real step of a large model has some ten thousand per rank.
 const TASK_COUNT: usize = 1 << 20;
 const ENTRY_COUNT: usize = 1 << 18;
 const VALID_INPUT: &str = "the file is sound";
 
-/// Measures what any of the words names; everything when there are none.
+/// Runs the benchmarks whose names contain one of the words; all without words.
 pub(crate) fn measure_all(words: &[String]) {
     println!("name file_mb tasks best_s mb_per_s peak_mib");
     let is_wanted =
@@ -71,7 +70,7 @@ fn import_flight_recorder() {
     });
 }
 
-/// All ranks have dumped the same.
+/// All ranks have the same dump.
 fn joined(dump: &[u8]) -> Iteration {
     let mut records = Vec::new();
     for rank in 0..SERVER_COUNT {

@@ -2,7 +2,7 @@
 
 const LONG1_OPCODE: u8 = 0x8a;
 
-/// All-reduces of all ranks, one after the other.
+/// Returns a dump with consecutive all-reduces of all ranks.
 pub(super) fn dump(ranks: usize, entries: usize) -> Vec<u8> {
     let members: Vec<_> = (0..ranks).map(|rank| rank.to_string()).collect();
     let mut dump = b"\x80\x02}(".to_vec();

@@ -1,7 +1,7 @@
-//! A shared cluster: 432 servers, 16 jobs of 27, each an all-to-all among its servers.
+//! A shared cluster: 432 servers and 16 jobs of 27 servers, each with an all-to-all among its servers.
 //!
-//! Each pair of servers of a job has 24 flows of 1 MB: on a leaf-spine, three connections for each
-//! of 8 network cards; on a direct fabric of degree 8, as many between the servers.
+//! Each pair of servers of a job has 24 flows of 1 MB: on a leaf-spine, three connections for each of 8 NICs; on a
+//! direct fabric of degree 8, the same number between the servers.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
@@ -16,16 +16,16 @@ const JOB_COUNT: usize = 16;
 const FLOWS_PER_PAIR: usize = 24;
 const FLOW_BITS: f64 = 8e6;
 
-/// Which servers a job has.
+/// Servers of each job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Placement {
     /// Neighbours.
     InOrder,
-    /// Drawn by lot.
+    /// At random.
     Scattered,
 }
 
-/// 108 leaves with a card of 32 servers each.
+/// Returns a fabric of 108 leaves, with one NIC of 32 servers each.
 pub(super) fn on_leaf_spine(uplink_gbps: u32, spines: u32, placement: Placement) -> Problem {
     let text = format!(
         "kind = \"leaf-spine\"\nleaves = 108\nspines = {spines}\nhosts_per_leaf = 32\n\

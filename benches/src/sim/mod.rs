@@ -1,4 +1,4 @@
-//! The flow simulator.
+//! Benchmarks of the flow simulator.
 
 mod jobs;
 pub(crate) mod patterns;
@@ -8,7 +8,7 @@ use reweave_sim::engine::{self, Problem};
 use crate::cost::{peak_mib, timed};
 use jobs::Placement;
 
-/// One measurement: how long it may take, and what is simulated.
+/// A measurement with its time limit.
 struct Bench {
     name: &'static str,
     goal_s: f64,
@@ -67,7 +67,7 @@ const BENCHES: &[Bench] = &[
     },
 ];
 
-/// Measures what any of the words names; everything when there are none.
+/// Runs the benchmarks whose names contain one of the words; all without words.
 pub(crate) fn measure_all(words: &[String]) {
     println!("# seed: {}", jobs::SEED);
     println!("name flows events makespan_us built_s best_s goal_s peak_mib");

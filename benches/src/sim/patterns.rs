@@ -28,7 +28,7 @@ fn send(problem: &mut Problem, path: PathIndex, bits: f64) -> TaskIndex {
         .expect(VALID_PROBLEM)
 }
 
-/// Every host to every other, 1 MB, at once.
+/// Every host sends 1 MB to every other, at the same time.
 pub(crate) fn all_to_all(count: u32) -> Problem {
     let mut problem = hosts(count);
     for from in 0..count {
@@ -40,8 +40,8 @@ pub(crate) fn all_to_all(count: u32) -> Problem {
     problem
 }
 
-/// Every host to the next, then to the one after it, and so on; each begins a step when it has done
-/// the one before.
+/// Every host sends to the next, then to the one after it, and so on; each starts a step when it has ended the previous
+/// one.
 pub(crate) fn shifted(count: u32) -> Problem {
     let mut problem = hosts(count);
     for shift in 1..count {

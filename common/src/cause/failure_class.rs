@@ -1,8 +1,8 @@
-//! The classes of failures that findings name: what each is called, and what would help. What the terminal, the
-//! dashboard, the metrics and the tests list follows from this table alone.
+//! The classes of failures that findings name, each with its title and remedy. The lists in the terminal, the
+//! dashboard, the metrics and the tests are derived from this table.
 //!
-//! A new class stands at the end, since the wire has their order. `reweave_repair::causes` finds it, and
-//! `docs/runbooks.md` says what people do about it.
+//! A new class is added at the end, because the wire has their order. `reweave_repair::causes` finds it, and
+//! `docs/runbooks.md` says what operators do about it.
 
 use std::fmt;
 
@@ -94,7 +94,7 @@ classes! {
 }
 
 impl Class {
-    /// Whether it may be why a collective is slow now.
+    /// Whether the class can make a collective slow now.
     pub fn slows(self) -> bool {
         !matches!(
             self,
@@ -106,8 +106,8 @@ impl Class {
         )
     }
 
-    /// How sure a finding must be for the policy to drain the link it names; nothing where a drain does not help. A
-    /// dying optic is a forecast, and never as sure as what is measured.
+    /// Returns the confidence from which the policy drains the named link; nothing if a drain does not help. A dying
+    /// optic is a forecast with lower confidence, so its threshold is lower.
     pub fn drain_confidence(self) -> Option<f64> {
         match self {
             Self::LossyLink | Self::BadOptic => Some(0.9),

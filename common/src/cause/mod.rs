@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 pub use failure_class::Class;
 
-/// Of what or whom a finding speaks.
+/// Subject of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     Host(String),
     Switch(String),
-    /// One direction of a link, by the node that sends over it.
+    /// One direction of a link, named by the sending node.
     Hop {
         from: String,
         to: String,
@@ -27,14 +27,13 @@ pub enum Subject {
     },
     Job(String),
     Pair([String; 2]),
-    /// The evidence fits each of these.
+    /// The evidence fits each of these suspects.
     Ambiguous(Vec<Suspect>),
-    /// The evidence speaks of all of these.
+    /// The evidence concerns all of these.
     All(Vec<Suspect>),
 }
 
-/// One of several of which a finding may speak: a [`Subject`] without the last kinds, so that nothing holds itself,
-/// however deep the input nests it.
+/// One of several subjects of a finding. It is a [`Subject`] without the composite kinds, so that input cannot nest it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -75,18 +74,18 @@ pub struct Cause {
     pub evidence: Vec<String>,
     /// From 0 to 1.
     pub confidence: f64,
-    /// What would help.
+    /// Recommended action.
     pub remedy: String,
     pub jobs: Vec<String>,
 }
 
 impl Subject {
-    /// The evidence fits all that any of these speaks of.
+    /// Returns a subject for evidence that fits all suspects of these subjects.
     pub fn either(subjects: impl IntoIterator<Item = Self>) -> Self {
         Self::Ambiguous(subjects.into_iter().flat_map(Self::suspects).collect())
     }
 
-    /// The evidence speaks of all that these speak of.
+    /// Returns a subject for evidence that concerns all of these subjects.
     pub fn all(subjects: impl IntoIterator<Item = Self>) -> Self {
         Self::All(subjects.into_iter().flat_map(Self::suspects).collect())
     }
@@ -103,13 +102,13 @@ impl Subject {
         }]
     }
 
-    /// All that it speaks of, or may speak of, one by one.
+    /// Returns every part or suspect of the subject.
     pub fn each(&self) -> Vec<Self> {
         let suspects = self.clone().suspects();
         suspects.into_iter().map(Self::from).collect()
     }
 
-    /// Whether both speak of the same thing, or one of a part of the other.
+    /// Whether both have a part in common.
     pub fn touches(&self, other: &Self) -> bool {
         match (self, other) {
             (several @ (Self::Ambiguous(_) | Self::All(_)), one)

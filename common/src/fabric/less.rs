@@ -6,12 +6,13 @@ use super::{Fabric, FabricBuilder};
 use crate::ids::LinkId;
 
 impl Fabric {
-    /// With the links alone that the circuits of its file light, and no optical switch: what can be sent over.
+    /// Returns the fabric with the links that the circuits of its file light, and without optical switches.
     pub fn lit_alone(&self) -> Self {
         self.less(&self.dark(self.first_circuits()))
     }
 
-    /// Without these links and without optical switches. All others keep their names, and not their numbers.
+    /// Returns the fabric without these links and without optical switches. The other links keep their names, but not
+    /// their numbers.
     pub fn less(&self, taken: &BTreeSet<LinkId>) -> Self {
         let mut less = FabricBuilder {
             fabric: Self {

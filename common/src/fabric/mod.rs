@@ -23,11 +23,11 @@ pub use optics::{Circuits, Crossing, Fibre, OpticalSwitch};
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NodeRole))]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Sends and receives, and forwards nothing.
+    /// Sends and receives, but does not forward.
     Host,
-    /// Forwards for others, and neither sends nor receives.
+    /// Forwards, but does not send or receive.
     Switch,
-    /// A host that forwards for others too, as servers do that are wired to each other.
+    /// A host that also forwards, as directly wired servers do.
     Relay,
 }
 
@@ -68,7 +68,7 @@ impl Link {
         [self.a, self.b]
     }
 
-    /// The end that is not at `node`.
+    /// Returns the end that is not at `node`.
     pub fn far(&self, node: NodeId) -> Port {
         if self.a.node == node { self.b } else { self.a }
     }
@@ -82,7 +82,7 @@ pub struct Fabric {
     links_of: Vec<Vec<LinkId>>,
     by_name: BTreeMap<String, NodeId>,
     parallel: BTreeSet<LinkId>,
-    /// Which of parallel links these are, where others of them were taken out.
+    /// Number of each link among its parallel links, if some of those were removed.
     nths: BTreeMap<LinkId, usize>,
     optics: optics::Optics,
 }
@@ -102,7 +102,7 @@ impl Fabric {
             .map(|(index, link)| (LinkId::from_index(index), link))
     }
 
-    /// All nodes that send and receive, in order.
+    /// Returns all nodes that send and receive, in order.
     pub fn endpoints(&self) -> impl Iterator<Item = NodeId> {
         self.nodes()
             .filter(|(_, node)| node.role.is_endpoint())
@@ -129,9 +129,9 @@ impl Fabric {
         self.by_name.get(name).copied()
     }
 
-    /// The links between two nodes, either way round.
+    /// Returns the links between two nodes, in either order.
     pub fn links_between(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = LinkId> + Clone {
-        // A host has fewer than its switch.
+        // A host has fewer links than its switch.
         let [few, many] = if self.links_of(a).len() <= self.links_of(b).len() {
             [a, b]
         } else {
@@ -141,8 +141,8 @@ impl Fabric {
         links.filter(move |&link| self.link(link).far(few).node == many)
     }
 
-    /// From one node to another goes no more than all links of either carry; there is no telling while one of them
-    /// has none, as a host whose fibres are dark.
+    /// Returns an upper bound on the rate between two nodes: all links of either. None if one of them has no links,
+    /// such as a host whose fibres are dark.
     pub fn most_between(&self, a: NodeId, b: NodeId) -> Option<Rate> {
         let carried = |node| {
             let links = self.links_of(node).iter();
@@ -153,12 +153,12 @@ impl Fabric {
         (most.bits_per_s() > 0).then_some(most)
     }
 
-    /// Whether others join the same two nodes.
+    /// Whether another link joins the same two nodes.
     pub fn is_parallel(&self, link: LinkId) -> bool {
         self.parallel.contains(&link)
     }
 
-    /// `leaf0-spine1`, and `leaf0-spine1.2` for the third of parallel links.
+    /// Returns `leaf0-spine1`, or `leaf0-spine1.2` for the third of parallel links.
     pub fn link_name(&self, id: LinkId) -> String {
         let link = self.link(id);
         let (a, b) = (link.a.node, link.b.node);
@@ -169,7 +169,7 @@ impl Fabric {
         format!("{}-{}{suffix}", self.name(a), self.name(b))
     }
 
-    /// Which of the links between its nodes it is, from 0.
+    /// Returns the number of the link among its parallel links, from 0.
     pub fn nth(&self, id: LinkId) -> usize {
         let link = self.link(id);
         let mut all = self.links_between(link.a.node, link.b.node);
@@ -177,7 +177,7 @@ impl Fabric {
         known.unwrap_or_else(|| all.position(|other| other == id).unwrap_or(0))
     }
 
-    /// Looks at all links: a caller with many names at hand sorts the links by theirs.
+    /// Searches all links. A caller with many names should build a map.
     pub fn find_link(&self, name: &str) -> Option<LinkId> {
         let mut links = self.links().map(|(id, _)| id);
         links.find(|&id| self.link_name(id) == name)
@@ -190,10 +190,10 @@ impl Fabric {
     }
 }
 
-/// No other node can be reached by this name.
+/// Reserved: no other node can be reached by this name.
 const LOCAL_NAME: &str = "localhost";
 
-/// Why two ends cannot be joined or a node not be added.
+/// Reason why two nodes cannot be joined, or a node cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WiringError {
     DuplicateNode {
@@ -261,12 +261,12 @@ impl fmt::Display for WiringError {
 
 impl std::error::Error for WiringError {}
 
-/// Puts a fabric together piece by piece and refuses pieces that do not fit.
+/// Builds a fabric, and refuses pieces that do not fit.
 #[derive(Debug, Default)]
 pub struct FabricBuilder {
     fabric: Fabric,
     joined: BTreeSet<[NodeId; 2]>,
-    /// Of the links that join the same two nodes.
+    /// First of the links between each pair of nodes.
     firsts: BTreeMap<[NodeId; 2], LinkId>,
 }
 
@@ -304,7 +304,7 @@ impl FabricBuilder {
         self.fabric.find(name)
     }
 
-    /// Joins two nodes by `count` parallel links; they may not have been joined before.
+    /// Joins two nodes by `count` parallel links. They must not be joined yet.
     pub fn connect(
         &mut self,
         [a, b]: [NodeId; 2],

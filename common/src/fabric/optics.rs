@@ -16,18 +16,18 @@ use crate::units::{Loss, Rate};
 /// The circuits of every optical switch.
 pub type Circuits = BTreeMap<OpticalId, CircuitSet>;
 
-/// Its ports are 1 to `ports`.
+/// An optical switch with ports 1 to `ports`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpticalSwitch {
     pub name: String,
     pub ports: u16,
-    /// What light loses between any two ports.
+    /// Loss between any two ports.
     pub loss: Loss,
-    /// What it may lose from one end of a circuit to the other; not limited where the file does not say.
+    /// Maximum loss from one end of a circuit to the other; unlimited if the file has none.
     pub budget: Option<Loss>,
 }
 
-/// From an interface of a node to a port of an optical switch.
+/// A fibre from an interface of a node to a port of an optical switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fibre {
     pub node: NodeId,
@@ -36,11 +36,11 @@ pub struct Fibre {
     pub port: PortId,
     pub rate: Rate,
     pub latency: Duration,
-    /// What light loses here, beside what it loses in the switch.
+    /// Loss of the fibre, in addition to that of the switch.
     pub loss: Loss,
 }
 
-/// The circuit without which a link is dark.
+/// The circuit that lights a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Crossing {
     pub optical: OpticalId,
@@ -51,7 +51,7 @@ pub struct Crossing {
 pub(super) struct Optics {
     switches: Vec<OpticalSwitch>,
     fibres: BTreeMap<(OpticalId, PortId), Fibre>,
-    /// By link, as far as some are no cables: every pair of fibres is a link, and all are asked about often.
+    /// Circuit of each link that is no cable. Every pair of fibres is a link, and lookups are frequent.
     crossings: Vec<Option<Crossing>>,
     links: BTreeMap<Crossing, LinkId>,
     circuits: Circuits,
@@ -59,7 +59,7 @@ pub(super) struct Optics {
 }
 
 impl Optics {
-    /// Of a fabric in which nothing is switched.
+    /// Returns only the addresses, for a fabric without optical switches.
     pub(super) fn addresses_alone(&self) -> Self {
         Self {
             addresses: self.addresses.clone(),
@@ -87,29 +87,29 @@ impl Fabric {
         self.optics.fibres.values()
     }
 
-    /// What is plugged into this port.
+    /// Returns the fibre at this port.
     pub fn fibre(&self, optical: OpticalId, port: PortId) -> Option<&Fibre> {
         self.optics.fibres.get(&(optical, port))
     }
 
-    /// The fibre with which a link ends at one of its nodes.
+    /// Returns the fibre at this end of a link.
     pub fn fibre_of(&self, node: NodeId, link: LinkId) -> Option<&Fibre> {
         let Crossing { optical, circuit } = self.crossing(link)?;
         let ends = circuit.ports().map(|port| self.fibre(optical, port));
         ends.into_iter().flatten().find(|fibre| fibre.node == node)
     }
 
-    /// None where a link is a cable.
+    /// Returns the circuit of a link; none for a cable.
     pub fn crossing(&self, link: LinkId) -> Option<Crossing> {
         self.optics.crossings.get(link.index()).copied().flatten()
     }
 
-    /// The circuits as the fabric's file has them, of every optical switch.
+    /// Returns the circuits in the fabric's file, for every optical switch.
     pub fn first_circuits(&self) -> &Circuits {
         &self.optics.circuits
     }
 
-    /// The links that light does not pass with these circuits.
+    /// Returns the links that are dark with these circuits.
     pub fn dark(&self, circuits: &Circuits) -> BTreeSet<LinkId> {
         let is_set = |crossing: &Crossing| {
             let set = circuits.get(&crossing.optical);
@@ -121,7 +121,7 @@ impl Fabric {
         dark.map(|(link, _)| LinkId::from_index(link)).collect()
     }
 
-    /// All others, in the order of their numbers: cables, and what light passes.
+    /// Returns all other links in the order of their numbers: cables, and lit links.
     pub fn lit(&self, circuits: &Circuits) -> Vec<LinkId> {
         let cables = self.links().map(|(link, _)| link);
         let cables = cables.filter(|&link| self.crossing(link).is_none());
@@ -135,7 +135,7 @@ impl Fabric {
         lit
     }
 
-    /// The address that a node keeps wherever its links lead, and that no link has.
+    /// Returns the stable address of a node, which belongs to none of its links.
     pub fn address(&self, node: NodeId) -> Option<Ipv4Addr> {
         self.optics.addresses.get(&node).copied()
     }
@@ -164,7 +164,7 @@ impl FabricBuilder {
         Ok(id)
     }
 
-    /// What light loses there, and what it may lose in all.
+    /// Sets the loss of an optical switch, and the maximum loss of a circuit through it.
     pub fn set_loss(&mut self, optical: OpticalId, loss: Loss, budget: Option<Loss>) {
         let switch = &mut self.fabric.optics.switches[optical.index()];
         (switch.loss, switch.budget) = (loss, budget);
@@ -174,7 +174,7 @@ impl FabricBuilder {
         self.fabric.find_optical(name)
     }
 
-    /// Makes a link, dark at first, with every fibre there of another node.
+    /// Adds a fibre, and a dark link with every fibre of another node at the same switch.
     pub fn add_fibre(&mut self, fibre: Fibre) -> Result<(), WiringError> {
         let (optical, port) = (fibre.optical, fibre.port);
         self.port_exists(optical, port)?;
@@ -203,7 +203,7 @@ impl FabricBuilder {
         Ok(())
     }
 
-    /// Circuits that exist before anything is switched.
+    /// Adds a circuit of the initial state.
     pub fn set_circuit(&mut self, optical: OpticalId, circuit: Circuit) -> Result<(), WiringError> {
         let [a, b] = circuit.ports();
         let set = self.fabric.optics.circuits[&optical].clone();

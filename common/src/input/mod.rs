@@ -1,4 +1,4 @@
-//! Parses files that people write: TOML text in, typed values or one error with its place out.
+//! Parses files: TOML text becomes typed values, or one error with its place.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -19,15 +19,15 @@ pub(crate) use wording::UNKNOWN_KEY_PROBLEM;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputError {
     pub file: String,
-    /// Counted from 1, as editors do.
+    /// Line number, from 1.
     pub line: usize,
-    /// The key at fault, or nothing when the text around it is not TOML at all.
+    /// Key of the error; empty if the text is not valid TOML.
     pub key: String,
     pub problem: String,
 }
 
 impl InputError {
-    /// Where a key is unknown, these would have been known too.
+    /// Adds the known keys to the error of an unknown key.
     fn with_known(mut self, keys: &[String]) -> Self {
         if self.problem.starts_with(UNKNOWN_KEY_PROBLEM) && !keys.is_empty() {
             self.problem = format!("{}, {}", self.problem, keys.join(", "));
@@ -74,31 +74,31 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// An error about the value at `span`.
+    /// Returns an error about the value at `span`.
     pub fn error(&self, span: Range<usize>, problem: impl Into<String>) -> InputError {
         let key = key_at(self.text, self.text.floor_char_boundary(span.start));
         self.error_about(key, span, problem)
     }
 
-    /// An error about `key`, which is to be looked for at `span`.
+    /// Returns an error about `key`, which is searched at `span`.
     pub fn error_about(
         &self,
         key: &str,
         span: Range<usize>,
         problem: impl Into<String>,
     ) -> InputError {
-        // The parser points into the middle of a character where that is what it stumbles over.
+        // The parser may point into the middle of a character.
         let start = self.text.floor_char_boundary(span.start);
         InputError {
             file: self.file.to_owned(),
             line: self.text[..start].matches('\n').count() + 1,
-            // Between quotes, a key may hold anything.
+            // A quoted key may hold any characters.
             key: key.escape_debug().to_string(),
             problem: problem.into(),
         }
     }
 
-    /// A whole number in `range`, which begins at zero or above.
+    /// Returns a whole number in `range`, which starts at zero or above.
     pub fn whole(
         &self,
         value: &Spanned<i64>,
@@ -114,7 +114,7 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// A list of exactly two. As an array it would be read without what stands behind its end.
+    /// Returns a list of exactly two elements. Deserialized as an array, further elements would be ignored.
     pub fn pair<T>(&self, list: Spanned<Vec<T>>) -> Result<Spanned<[T; 2]>, InputError> {
         let span = list.span();
         let refusal = |items: Vec<T>| {
@@ -145,7 +145,7 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// A time counted in `unit`, which may be zero but not longer than `most`.
+    /// Returns a duration in `unit`, from zero up to `most`.
     pub fn time(
         &self,
         value: &Spanned<f64>,
@@ -161,7 +161,7 @@ impl<'t> Document<'t> {
         Err(self.error(value.span(), problem))
     }
 
-    /// The same, and never zero: what happens again after it would never stop happening.
+    /// Returns a duration above zero: a period of zero would repeat without end.
     pub fn period(
         &self,
         value: &Spanned<f64>,
@@ -176,7 +176,7 @@ impl<'t> Document<'t> {
         Ok(period)
     }
 
-    /// `around` is the place to name when the error does not carry its own.
+    /// `around` is the place for an error without one.
     fn toml_error(&self, error: &toml::de::Error, around: Range<usize>) -> InputError {
         let span = error.span().unwrap_or(around);
         let said = wording::in_plain_words(error.message());
@@ -186,7 +186,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Of text that is no TOML, only the line is sure; it is about the key that it begins with.
+    /// Text that is not TOML has only a line; the error names the key at its beginning.
     fn syntax_error(&self, error: &toml::de::Error) -> InputError {
         let start = error.span().map_or(0, |span| span.start);
         let start = self.text.floor_char_boundary(start);
@@ -199,7 +199,7 @@ impl<'t> Document<'t> {
     }
 }
 
-/// A number in the format for people.
+/// Formats a number for people.
 #[derive(Debug, Clone, Copy)]
 pub struct Number(pub f64);
 
@@ -214,11 +214,11 @@ impl fmt::Display for Number {
     }
 }
 
-/// A table of a document that is still to be understood.
+/// A table of a document that is not yet interpreted.
 pub struct Table<'t> {
     document: Document<'t>,
     content: Spanned<DeTable<'t>>,
-    /// Keys that were asked for one by one, whether or not they were there.
+    /// Keys that were requested, whether present or not.
     asked: Vec<String>,
 }
 
@@ -227,12 +227,12 @@ impl<'t> Table<'t> {
         self.document
     }
 
-    /// An error about the table as a whole.
+    /// Returns an error about the whole table.
     pub fn error(&self, problem: impl Into<String>) -> InputError {
         self.document.error(self.content.span(), problem)
     }
 
-    /// Removes `key`, so that what is left can be read by a type that does not know it.
+    /// Removes `key`, so that the rest can be read by a type that does not know it.
     pub fn take<T: DeserializeOwned>(&mut self, key: &str) -> Result<Option<T>, InputError> {
         let Some(value) = self.remove(key) else {
             return Ok(None);
@@ -243,19 +243,19 @@ impl<'t> Table<'t> {
             .map_err(|error| self.document.toml_error(&error, span))
     }
 
-    /// Removes `key`, which must be there.
+    /// Removes `key`, which is mandatory.
     pub fn require<T: DeserializeOwned>(&mut self, key: &str) -> Result<T, InputError> {
         self.take(key)?.ok_or_else(|| self.lacks(key))
     }
 
-    /// The error that there is no `key`.
+    /// Returns the error for the missing `key`.
     pub fn lacks(&self, key: &str) -> InputError {
         let span = self.content.span();
         self.document
             .error_about(key, span, wording::MISSING_KEY_PROBLEM)
     }
 
-    /// Refuses every key that is not among these.
+    /// Refuses every key outside this list.
     pub fn only(&self, known: &[&str]) -> Result<(), InputError> {
         let mut keys = self.content.get_ref().keys();
         match keys.find(|key| !known.contains(&key.get_ref().as_ref())) {
@@ -269,7 +269,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Whether `key` holds a table of its own.
+    /// Whether the value of `key` is a table.
     pub fn holds_table(&self, key: &str) -> bool {
         matches!(
             self.content.get_ref().get(key).map(Spanned::get_ref),
@@ -282,7 +282,7 @@ impl<'t> Table<'t> {
         self.remove(key).map(|value| self.nested(value)).transpose()
     }
 
-    /// Removes the tables `[[key]]`; none there is fine.
+    /// Removes the tables `[[key]]`, of which there may be none.
     pub fn take_tables(&mut self, key: &str) -> Result<Vec<Self>, InputError> {
         let Some(value) = self.remove(key) else {
             return Ok(Vec::new());
@@ -299,7 +299,7 @@ impl<'t> Table<'t> {
         self.content.get_mut().remove(key)
     }
 
-    /// Reads all that is left; a key that `T` does not know is an error if `T` says so.
+    /// Reads the rest; whether an unknown key is an error depends on `T`.
     pub fn finish<T: DeserializeOwned>(self) -> Result<T, InputError> {
         let (document, span) = (self.document, self.content.span());
         let keys = self.content.get_ref().keys();
@@ -347,15 +347,15 @@ impl<'t> Table<'t> {
     }
 }
 
-/// The key that an error at `start` is about: the key that begins there, the header of the table
-/// that begins there, or else the last `key =` before.
+/// Returns the key of an error at `start`: the key or the table header that begins there, else the last `key =` before
+/// it.
 fn key_at(text: &str, start: usize) -> &str {
     let (before, rest) = text.split_at(start);
     let inside = rest.trim_start_matches('[');
     let here = keys(inside).next().unwrap_or_default();
     let is_list = inside.len() < rest.len();
     let end = if is_list { ']' } else { '=' };
-    // A list of lists looks like a header, but for what is before it.
+    // A list of lists looks like a header, except for the text before it.
     let line = &before[before.rfind('\n').map_or(0, |end| end + 1)..];
     let could_be_key = !is_list || (line.trim().is_empty() && here.parse::<f64>().is_err());
     if !here.is_empty() && could_be_key && inside[here.len()..].trim_start().starts_with(end) {
@@ -367,7 +367,7 @@ fn key_at(text: &str, start: usize) -> &str {
     keys(assigned).next_back().unwrap_or_default()
 }
 
-/// The stretches of `text` that could be keys.
+/// Returns the parts of `text` that could be keys.
 fn keys(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c)))
 }

@@ -1,17 +1,17 @@
-//! Translates serde's errors, which address programmers, for authors of files.
+//! Rewrites serde's errors, which address programmers, for authors of files.
 
-/// How each error about an unknown key begins.
+/// Beginning of every error about an unknown key.
 pub(crate) const UNKNOWN_KEY_PROBLEM: &str = "this key is unknown";
 pub(super) const MISSING_KEY_PROBLEM: &str = "this key is missing";
 
-/// What a message of serde's means, and the key it is about where it names one.
+/// A rewritten message, with the key that it names, if any.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Said<'m> {
     pub(super) key: Option<&'m str>,
     pub(super) problem: String,
 }
 
-/// Messages that do not come from serde stay as they are.
+/// Rewrites a message. Messages that are not serde's stay unchanged.
 pub(super) fn in_plain_words(message: &str) -> Said<'_> {
     let about = |key, problem| Said {
         key: Some(key),
@@ -60,7 +60,7 @@ fn mismatch(found: &str, expected: &str) -> String {
     format!("expected {}, found {found}", kind(expected))
 }
 
-/// A kind of value, as the writer of a file would call it.
+/// Returns the plain name of a type.
 pub(super) fn kind(kind: &str) -> &str {
     match kind {
         "f32" | "f64" | "float" => "a number",
@@ -76,7 +76,7 @@ pub(super) fn kind(kind: &str) -> &str {
     }
 }
 
-/// The names that serde lists in backticks.
+/// Returns the names that serde lists in backticks.
 fn names(expected: &str) -> impl Iterator<Item = &str> {
     expected.split('`').skip(1).step_by(2)
 }

@@ -1,7 +1,7 @@
-//! One iteration of a job, as a graph of tasks: computing, transfers and collectives.
+//! One iteration of a job, as a graph of tasks: computations, transfers and collectives.
 //!
-//! It describes the job's demand, on any fabric. A built graph is finite: each task it names exists, and none waits for
-//! itself.
+//! It describes the demand of a job, independent of a fabric. A built graph is finite: all named tasks exist, and there
+//! are no cycles.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ mod volume;
 
 pub use order::Order;
 
-/// A task of an iteration, by its place in the order of adding.
+/// Index of a task, in the order of adding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskId(u32);
 
@@ -26,7 +26,7 @@ impl TaskId {
     }
 }
 
-/// Ranks of one collective, in the order of their ring.
+/// Index of the ranks of a collective, in ring order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(u32);
 
@@ -36,7 +36,7 @@ impl GroupId {
     }
 }
 
-/// What tasks are called in a report; many tasks may share a name.
+/// Index of a task's name in reports; many tasks may share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NameId(u32);
 
@@ -48,26 +48,26 @@ impl NameId {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// `bytes` is what is reduced.
+    /// `bytes` is the size of the reduced data.
     AllReduce,
-    /// `bytes` is what is reduced, of which each member keeps its share.
+    /// `bytes` is the size of the reduced data, of which each member keeps its share.
     ReduceScatter,
-    /// `bytes` is what each member has afterwards.
+    /// `bytes` is the size of each member's result.
     AllGather,
-    /// `bytes` is what each member gives away and keeps: an equal share for each of the group.
+    /// `bytes` is the size of each member's data: an equal share for each member of the group.
     AllToAll,
-    /// `bytes` go from the first member to each other.
+    /// `bytes` go from the first member to each other member.
     Broadcast,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskWork {
-    /// Keeps the processor of one rank busy. A processor serves first what has waited longest.
+    /// Uses the processor of one rank. A processor serves tasks in the order of arrival.
     Compute {
         rank: Rank,
         time: Duration,
     },
-    /// Time passes, and no rank is busy.
+    /// A delay without use of a processor.
     Delay {
         time: Duration,
     },
@@ -76,7 +76,7 @@ pub enum TaskWork {
         to: Rank,
         bytes: Bytes,
     },
-    /// Begins `local` after it could: the time that a member spends on its own memory.
+    /// Starts `local` later than it could: the time for a member's own memory operations.
     Collective {
         operation: Operation,
         group: GroupId,
@@ -89,7 +89,7 @@ pub enum TaskWork {
 pub struct Task {
     pub work: TaskWork,
     pub name: NameId,
-    /// What may begin after this, in the order in which it joins the queues.
+    /// Tasks that can start after this one, in the order in which they join the queues.
     pub then: Vec<TaskId>,
 }
 
@@ -132,7 +132,7 @@ impl Iteration {
         &self.names
     }
 
-    /// How many tasks each task waits for.
+    /// Returns the number of predecessors of each task.
     pub fn waits(&self) -> Vec<u32> {
         let mut waits = vec![0; self.tasks.len()];
         for next in self.tasks.iter().flat_map(|task| &task.then) {
@@ -142,7 +142,7 @@ impl Iteration {
     }
 }
 
-/// Why a graph is not one iteration.
+/// Reason why a graph is not a valid iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IterationError {
     NoRanks,
@@ -201,14 +201,14 @@ impl fmt::Display for IterationError {
 
 impl std::error::Error for IterationError {}
 
-/// No task takes longer.
+/// Maximum duration of a task.
 const MAX_TASK_TIME: Duration = Duration::from_secs(10 * 86_400);
-/// No task moves more, so that sums over all tasks fit into 64 bits.
+/// Maximum size of a task, so that sums over all tasks fit into 64 bits.
 const MAX_TASK_BYTES: u64 = 1 << 50;
 const MAX_RANKS: usize = 1 << 20;
 const MAX_TASKS: usize = 1 << 26;
 
-/// Builds an iteration and refuses what cannot be executed.
+/// Builds an iteration and refuses invalid tasks.
 #[derive(Debug, Clone)]
 pub struct IterationBuilder {
     iteration: Iteration,
@@ -261,7 +261,7 @@ impl IterationBuilder {
         id
     }
 
-    /// `next` may begin only after `task`.
+    /// Makes `next` start only after `task`.
     pub fn then(&mut self, task: TaskId, next: TaskId) {
         self.iteration.tasks[task.index()].then.push(next);
     }

@@ -7,7 +7,7 @@ use super::{Iteration, IterationError, TaskId};
 pub struct Order(Vec<TaskId>);
 
 impl Order {
-    /// Fails where a task waits for itself, and names one that does.
+    /// Returns the order; fails for a cycle, and names a task on it.
     pub(super) fn of(iteration: &Iteration) -> Result<Self, IterationError> {
         let mut waits = iteration.waits();
         let free = |(id, _): (TaskId, _)| (waits[id.index()] == 0).then_some(id);
@@ -40,8 +40,7 @@ impl Iteration {
     }
 }
 
-/// Of the tasks that never got free, one that lies on a cycle: walked backwards from any of them,
-/// each step stays among them, so some task comes twice.
+/// Returns a task on a cycle. Walked backwards, the blocked tasks lead only to blocked tasks, so one of them repeats.
 fn cycle(iteration: &Iteration, waits: &[u32]) -> IterationError {
     let stuck = |id: TaskId| waits[id.index()] > 0;
     let mut before = vec![None; waits.len()];

@@ -24,8 +24,7 @@ impl Operation {
         }
     }
 
-    /// What each of `members` sends, on average, in a collective of `bytes` that moves no byte more
-    /// than it must.
+    /// Returns the mean bytes that each of `members` sends in a collective of `bytes` with minimal traffic.
     pub fn sent_bytes(self, members: usize, bytes: Bytes) -> f64 {
         let (n, bytes) = (members as f64, bytes.count() as f64);
         match self {
@@ -38,7 +37,7 @@ impl Operation {
 }
 
 impl Iteration {
-    /// How many members each collective has.
+    /// Returns the number of members of each collective.
     pub fn collectives(&self) -> impl Iterator<Item = usize> {
         self.tasks.iter().filter_map(|task| match task.work {
             TaskWork::Collective { group, .. } => Some(self.group(group).len()),
@@ -46,7 +45,7 @@ impl Iteration {
         })
     }
 
-    /// How long each rank computes.
+    /// Returns the computation time of each rank.
     pub fn compute_times(&self) -> Vec<Duration> {
         let mut times = vec![Duration::ZERO; self.ranks];
         for task in &self.tasks {

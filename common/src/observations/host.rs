@@ -1,4 +1,4 @@
-//! A node's report about itself: its hardware, its counters, its total traffic.
+//! A node's report about itself: hardware, counters, total traffic.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -22,11 +22,11 @@ pub struct HostObservations {
     pub hardware: BTreeMap<String, TimedReading<Mac>>,
     pub spare: BTreeMap<String, TimedReading<Spare>>,
     pub neighbours: BTreeMap<String, TimedReading<Neighbour>>,
-    /// Interfaces that went and did not come back.
+    /// Interfaces that disappeared and did not return.
     pub vanished: BTreeMap<String, TimedReading<Moment>>,
-    /// Measurements that are off.
+    /// Measurements that are not available.
     pub lacks: BTreeMap<String, TimedReading<Lack>>,
-    /// By device and number.
+    /// By device and port number.
     pub rdma_ports: BTreeMap<(String, u8), TimedReading<RdmaPort>>,
     pub rdma: BTreeMap<RdmaWay, TimedReading<RdmaReading>>,
     pub machine: Option<TimedReading<Machine>>,
@@ -37,22 +37,22 @@ pub struct HostObservations {
     pub ranks: BTreeMap<(u64, u32), TimedReading<RankReading>>,
 }
 
-/// A peer and the kind of messages; none for writes.
+/// A peer and the transport of messages; none for writes.
 pub type RdmaWay = (Ipv4Addr, Option<Transport>);
 
 impl HostObservations {
-    /// Each way is measured seldom where there are many hosts.
+    /// Lifetime of RDMA results: with many hosts each path is measured rarely.
     const RDMA_TTL: Duration = Duration::from_secs(600);
     const MAX_PLACES: usize = 2048;
     const MAX_LACKS: usize = 64;
     const MAX_PEERS: usize = 4096;
     const MAX_SIGNALS: usize = 64;
     const MAX_RDMA_PORTS: usize = 64;
-    /// The tables of NICs have no more places.
+    /// Maximum number of GIDs, as in the tables of NICs.
     const MAX_GIDS: usize = 256;
     const MAX_RANKS: usize = 64;
 
-    /// Whether there was room for it.
+    /// Records a reading. Returns whether there was room for it.
     pub(super) fn record(&mut self, at: Moment, reading: HostReading) -> bool {
         match reading {
             HostReading::Health(value) => self.record_health(TimedReading { value, at }),
@@ -111,7 +111,7 @@ impl HostObservations {
         }
     }
 
-    /// An interface is not there any longer; what it counted is history.
+    /// Removes an interface and its counters.
     fn record_vanished(&mut self, at: Moment, interface: String, seen: Moment) -> bool {
         self.health
             .remove(&CounterSource::Interface(interface.clone()));

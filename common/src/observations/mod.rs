@@ -1,4 +1,4 @@
-//! The latest observations of the cluster, with their times: the value that goes from `ingest` to `model`.
+//! The latest observations of the cluster with their times: the value that goes from `ingest` to `model`.
 
 mod host;
 
@@ -19,7 +19,7 @@ use crate::units::{Bytes, Rate};
 
 pub use host::{HostObservations, RdmaWay};
 
-/// A reading and when it arrived, by the coordinator's clock.
+/// A reading and its time of arrival by the coordinator's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedReading<T> {
     pub value: T,
@@ -36,7 +36,7 @@ impl<T> TimedReading<T> {
     }
 }
 
-/// The latest report of each node. Its memory is bounded: reports beyond the maximum of a node are ignored.
+/// The latest report of each node. Memory is bounded: reports beyond a node's limit are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observations {
     nodes: BTreeMap<NodeId, NodeObservations>,
@@ -44,27 +44,27 @@ pub struct Observations {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeObservations {
-    /// When the last sample came.
+    /// Time of the last sample.
     pub heard: Option<Moment>,
     pub interfaces: BTreeMap<String, TimedReading<Interface>>,
     pub counters: BTreeMap<String, TimedReading<Counters>>,
     pub flows: BTreeMap<FlowKey, RecentReadings>,
     pub paths: BTreeMap<FlowKey, TimedReading<TracedPath>>,
-    /// By the flow of the probes. Windows lie apart from the keys, which are gone through far more often,
-    /// and a tree has room for twice what it holds.
+    /// By the flow of the probes. Windows are boxed: the keys are iterated far more often, and tree nodes have twice
+    /// the needed slots.
     pub probes: BTreeMap<FlowKey, Box<ProbeWindow>>,
-    /// When it last reported probes that its kernel did not send, if a window may still know of them.
+    /// Time of its last report of probes that its kernel did not send, if a window may still contain them.
     pub unsent: Option<Moment>,
     /// By the flow of the trains.
     pub bandwidths: BTreeMap<FlowKey, TimedReading<BandwidthReading>>,
-    /// What it read back, and of which generation that is.
+    /// State read back from the kernel, with its generation.
     pub holds: Option<TimedReading<(Generation, ForwardingState)>>,
     pub host: HostObservations,
-    /// Readings beyond the bounds.
+    /// Number of readings beyond the limits.
     pub discarded: u64,
 }
 
-/// The last readings of one flow, oldest first, at least one.
+/// Recent readings of one flow, oldest first, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentReadings(VecDeque<TimedReading<FlowReading>>);
 
@@ -86,7 +86,7 @@ impl RecentReadings {
         self.0.back().expect("there is at least one")
     }
 
-    /// What it carried from the first of them to the last, pauses among it.
+    /// Returns the mean rate from the first to the last reading, pauses included.
     pub fn carried(&self) -> Option<Rate> {
         let (first, last) = (self.0.front()?, self.newest());
         let [first_bytes, last_bytes] = [first, last].map(|it| it.value.bytes.count());
@@ -95,7 +95,7 @@ impl RecentReadings {
         Some(Rate::mean(Bytes::new(bytes), elapsed))
     }
 
-    /// From the newest back.
+    /// Iterates from the newest to the oldest.
     pub fn backwards(&self) -> impl Iterator<Item = &TimedReading<FlowReading>> {
         self.0.iter().rev()
     }
@@ -125,12 +125,12 @@ impl Observations {
         self.nodes.get(&node)
     }
 
-    /// All that a node said; it will say it again.
+    /// Removes all observations of a node; the node will report again.
     pub fn forget_node(&mut self, node: NodeId) {
         self.nodes.remove(&node);
     }
 
-    /// An address that another node reported before now belongs to this interface alone.
+    /// Assigns an address to this interface, even if another node reported it before.
     pub fn give_address(&mut self, node: NodeId, interface: &str, address: Ipv4Addr) {
         let node = self.nodes.get_mut(&node);
         let interface = node.and_then(|node| node.interfaces.get_mut(interface));
@@ -139,30 +139,29 @@ impl Observations {
         }
     }
 
-    /// What a node read back: it has acted since.
+    /// Removes the state that a node read back, because it has acted since.
     pub fn forget_holding(&mut self, node: NodeId) {
         if let Some(node) = self.nodes.get_mut(&node) {
             node.holds = None;
         }
     }
 
-    /// Forgets the path of a flow, from any agent: it may have changed.
+    /// Removes the path of a flow from all agents, because it may have changed.
     pub fn forget_path(&mut self, flow: &FlowKey) {
         for node in self.nodes.values_mut() {
             node.paths.remove(flow);
         }
     }
 
-    /// Forgets what no node has reported for longer than `most`. Paths stay for as long as their flow does; those of
-    /// flows that others send, the ways back, for as long as they are traced. Of probes, which are by far the most, see
-    /// [`Observations::forget_probes`].
+    /// Removes reports older than `most`. A path stays as long as its flow is reported; the path of return traffic
+    /// stays as long as it is traced. Probes, by far the most numerous, are removed by [`Observations::forget_probes`].
     pub fn forget_older_than(&mut self, now: Moment, most: Duration) {
         for node in self.nodes.values_mut() {
             node.forget_older_than(now, most);
         }
     }
 
-    /// Forgets the results of these nodes' probes that are too old.
+    /// Removes old probe results of these nodes.
     pub fn forget_probes(&mut self, now: Moment, nodes: Range<NodeId>) {
         for (_, node) in self.nodes.range_mut(nodes) {
             node.probes.retain(|_, window| window.handle_time(now));
@@ -173,12 +172,12 @@ impl Observations {
 }
 
 impl NodeObservations {
-    /// The largest switches have 512 ports, and more interfaces than that.
+    /// Maximum number of interfaces: the largest switches have 512 ports, and further interfaces.
     const MAX_INTERFACES: usize = 2048;
     const MAX_FLOWS: usize = 4096;
     const MAX_PROBED_FLOWS: usize = 4096;
     const MAX_RULES: usize = 4096;
-    /// Trains are few: a minute apart at best.
+    /// Lifetime of bandwidth results: trains are at least a minute apart.
     const BANDWIDTH_TTL: Duration = Duration::from_secs(900);
 
     fn record(&mut self, at: Moment, reading: Reading) {
@@ -297,7 +296,7 @@ impl NodeObservations {
     }
 }
 
-/// Whether there was room, or the key was there already.
+/// Inserts a value if there is room or the key exists. Returns whether it did.
 fn insert<K: Ord, V>(map: &mut BTreeMap<K, V>, most: usize, key: K, value: V) -> bool {
     let fits = map.len() < most || map.contains_key(&key);
     if fits {

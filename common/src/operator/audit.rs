@@ -12,25 +12,26 @@ use crate::plan::Generation;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Audited {
-    /// Later ones have higher numbers.
+    /// Number of the entry, rising with time.
     pub number: u64,
-    /// As RFC 3339 has it.
+    /// Time in the format of RFC 3339.
     pub at: String,
     pub who: String,
     pub what: String,
     pub outcome: AuditOutcome,
-    /// Why it was refused.
+    /// Reason of a refusal.
     pub why: Option<String>,
-    /// How many of the kind there were, of which this is the last: unknown clients are not written down one by one.
+    /// Number of equal requests that this entry, the last of them, stands for: requests of unknown clients are not
+    /// written down one by one.
     pub times: u64,
-    /// The seal of the plan that was approved.
+    /// Seal of the plan that was approved.
     pub seal: Option<String>,
-    /// SHA-256 of the line in the file, which the next line bears: kept elsewhere, it shows whether all lines up to this
-    /// one are still as they were. Empty, where the line could not be written.
+    /// SHA-256 of the line in the file. The next line contains it, so a copy stored elsewhere proves that all lines up
+    /// to this one are unchanged. Empty if the line could not be written.
     pub digest: String,
 }
 
-/// What becomes of a plan that was approved, its record tells.
+/// Result of a request. The outcome of an approved plan is in its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -49,7 +50,7 @@ impl AuditOutcome {
 }
 
 impl Request {
-    /// The plan that it approves.
+    /// Returns the generation of the plan that the request approves.
     pub fn approves(&self) -> Option<Generation> {
         match self {
             Self::Apply { generation }
@@ -72,7 +73,7 @@ fn wanted(circuits: &BTreeMap<OpticalName, CircuitSet>) -> String {
 
 const VIEW_ACTION: &str = "look at the cluster";
 
-/// In the words of an operator; requests that only read have the same ones.
+/// Describes the request in an operator's words. Requests that only read share one description.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,20 +1,21 @@
-//! A fabric as agents see it, for its file to be written from.
+//! A fabric as agents see it, from which a fabric file is written.
 
 use serde::{Deserialize, Serialize};
 
 use crate::fabric::Role;
 use crate::units::Rate;
 
-/// Of a large fabric, some of the links: as many as fit into one answer, from one on.
+/// The observed fabric. Of a large fabric it has some of the links: as many as fit into one answer, from a given one
+/// on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discovered {
     pub nodes: Vec<DiscoveredNode>,
     pub links: Vec<DiscoveredLink>,
-    /// How many there are in all.
+    /// Number of all links.
     pub all_links: usize,
-    /// Ends that lead nowhere, as far as is seen; not all of a large cluster.
+    /// Ends with an unknown neighbour; not all of a large cluster.
     pub loose: Vec<LooseEnd>,
-    /// What else may not be as it looks.
+    /// Other doubts about the data.
     pub doubts: Vec<String>,
 }
 
@@ -28,13 +29,13 @@ pub struct DiscoveredNode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredLink {
     pub ends: [LinkEnd; 2],
-    /// The slower of what both ends say; absent where neither does.
+    /// The lower of the rates that both ends report; absent if neither does.
     pub rate_bits_per_s: Option<Rate>,
-    /// By what it is known.
+    /// Evidence for the link.
     pub because: Vec<String>,
-    /// Why it may not be so. A link without any is sure.
+    /// Reasons to doubt the link. A link without any is certain.
     pub doubts: Vec<String>,
-    /// Whether it is only one of several that could be.
+    /// Whether other links are equally possible.
     pub is_guess: bool,
 }
 

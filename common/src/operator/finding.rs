@@ -1,4 +1,4 @@
-//! Findings, by name.
+//! Findings, with names of nodes and links.
 
 use std::fmt;
 
@@ -15,22 +15,22 @@ use super::place::{self, Hop};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Findings {
-    /// The generation of routes under which this was seen.
+    /// Generation of the routes in force at that time.
     pub generation: Generation,
     pub findings: Vec<Finding>,
-    /// What may be wrong besides, where nothing is measured.
+    /// Gaps in the measurements that may hide further problems.
     pub not_seen: NotSeen,
 }
 
-/// Where the picture has holes.
+/// Gaps in the measurements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotSeen {
     /// Nodes whose agents do not report.
     pub nodes: Vec<String>,
-    /// Flows that matter, and of which a hop is not known.
+    /// Flows of interest with an unknown hop.
     pub ways_of: Vec<FlowKey>,
-    /// What was measured and left out, and why: it contradicts itself or the fabric, or does not tell where.
+    /// Measurements that were ignored, with reasons: they contradict each other or the fabric, or have no known place.
     pub doubts: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ pub enum Finding {
     Cause(Cause),
 }
 
-/// A pin that serves its flow no more.
+/// A pin without benefit for its flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct UselessPin {
@@ -76,19 +76,19 @@ pub struct UselessPin {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Useless {
-    /// Beyond the pin these links are down, and no other way leads on.
+    /// These links behind the pin are down, and no other path leads on.
     WayDown {
         links: Vec<String>,
     },
     FlowEnded,
 }
 
-/// Flows that share a full link while an equal path has room.
+/// Flows that share a full link while an equal-cost path has room.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Collision {
     pub hop: Hop,
-    /// Measured load over capacity.
+    /// Measured load divided by capacity.
     pub utilization: f64,
     pub losers: Vec<Loser>,
     pub with_room: Vec<Hop>,

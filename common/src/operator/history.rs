@@ -14,23 +14,23 @@ pub struct Record {
     pub proposed_by: String,
     /// Absent if it was never approved.
     pub approved_by: Option<String>,
-    /// Since it was proposed, and since it ended.
+    /// Age of the proposal, and time since the end.
     pub age_ms: u64,
     pub ended_age_ms: Option<u64>,
     pub outcome: Outcome,
-    /// The flows of the plan, and those that suffered beside them.
+    /// Flows of the plan, and other flows that became slower.
     pub flows: Vec<FlowOutcome>,
     /// Jobs with a known iteration period.
     pub iterations: Vec<IterationOutcome>,
 }
 
-/// How long a job's iterations took, how long they were to take, and how long they took then.
+/// Iteration time of a job: before the change, predicted, and measured after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct IterationOutcome {
     pub job: String,
     pub before_ms: f64,
-    /// Least and most.
+    /// Lower and upper bound.
     pub predicted_ms: [f64; 2],
     /// Absent if no iteration period was detected in time.
     pub measured_ms: Option<f64>,
@@ -40,56 +40,56 @@ pub struct IterationOutcome {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It is not approved yet.
+    /// Not approved yet.
     Offered,
     Running,
     Committed,
-    /// The old routes are back, under a generation of their own.
+    /// The old routes are in force again, under a new generation.
     RolledBack {
         reasons: Vec<String>,
         generation: Generation,
     },
-    /// It ended before anything was changed.
+    /// Ended before anything was changed.
     Abandoned {
         reasons: Vec<String>,
     },
-    /// Neither the new nor the old routes are known to be whole: a person must look.
+    /// It is unknown whether the new or the old routes are complete: an operator must look.
     Held {
         reasons: Vec<String>,
     },
 }
 
 impl Outcome {
-    /// Whether it has not come out yet.
+    /// Whether the change is not over yet.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Offered | Self::Running)
     }
 }
 
-/// What a flow had, what it was promised and what it got.
+/// Rate of a flow: before the change, predicted, and measured after it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FlowOutcome {
     pub flow: FlowKey,
     pub before_bits_per_s: Option<Rate>,
-    /// Least and most; absent for a flow of which nothing was predicted.
+    /// Lower and upper bound; absent if nothing was predicted for the flow.
     pub predicted_bits_per_s: Option<[Rate; 2]>,
-    /// Absent when it was not seen afterwards.
+    /// Absent if the flow was not seen after the change.
     pub measured_bits_per_s: Option<Rate>,
     pub change: FlowChange,
 }
 
-/// How a flow fared, judged by readings before and after.
+/// Effect on a flow, from readings before and after the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowChange {
     Faster,
-    /// Within what it varied by anyway.
+    /// Within its earlier variation.
     Same,
     Slower,
-    /// It was there before, and there are no readings of it afterwards.
+    /// It existed before, and has no readings after the change.
     Vanished,
-    /// It was not there before.
+    /// It did not exist before.
     New,
 }

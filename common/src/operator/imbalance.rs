@@ -1,4 +1,4 @@
-//! Flow imbalance, by name.
+//! Flow imbalance, with names of nodes and links.
 
 use std::fmt;
 
@@ -7,64 +7,65 @@ use serde::{Deserialize, Serialize};
 use super::place::Hop;
 use crate::finding::Imbalance;
 
-/// Over all switches that have a choice of links for elephants.
+/// Flow imbalance over all switches that choose among links for elephant flows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FlowImbalance {
     pub mean_fim_percent: f64,
-    /// The links over which flows are spread most unevenly.
+    /// Links with the most uneven spread.
     pub worst_over: Vec<Hop>,
     pub worst: Imbalance,
 }
 
-/// The same layer by layer and group by group.
+/// Flow imbalance per layer and per group of links.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Imbalances {
-    /// Absent when no elephant goes where there is a choice.
+    /// Absent if no elephant flow has a choice of links.
     pub all: Option<FlowImbalance>,
     pub layers: Vec<LayerImbalance>,
-    /// Those first that are farthest above their floor; not all of a large cluster.
+    /// Groups farthest above their floor first; not all of a large cluster.
     pub groups: Vec<GroupImbalance>,
-    /// Elephants that are not counted, since a hop of their way is not known.
+    /// Elephant flows that are not counted, because a hop of their path is unknown.
     pub unknown_flows: usize,
-    /// Those first that are farthest above their floor; not all of a large cluster.
+    /// Jobs farthest above their floor first; not all of a large cluster.
     pub jobs: Vec<JobImbalance>,
-    /// How it was of late, the oldest first; nothing of when no elephant had a choice.
+    /// Recent values, oldest first; without times at which no elephant flow had a choice.
     pub history: Vec<NotedImbalance>,
 }
 
-/// For one job's elephants alone, as if no other job sent anything.
+/// Flow imbalance of one job's elephant flows, as if no other job sent data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobImbalance {
-    /// As jobs are called that traffic shows.
+    /// Name of the job, as for jobs that traffic shows.
     pub job: String,
     pub flows: usize,
     pub all: FlowImbalance,
 }
 
-/// Of all elephants this long ago.
+/// A past value over all elephant flows, with its age.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotedImbalance {
     pub age_ms: u64,
     pub mean_fim_percent: f64,
-    /// Of the links over which flows were spread most unevenly.
+    /// Value of the links with the most uneven spread.
     pub worst: Imbalance,
 }
 
-/// Links between switches so far from the hosts, in this direction.
+/// Links between switches at this distance from the hosts, in this direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LayerImbalance {
     pub from_tier: u32,
     pub to_tier: u32,
-    /// Whether switches chose among these links; if not, they lead to who chose before.
+    /// Whether switches choose among these links. Otherwise the links lead to a switch that a previous choice
+    /// determined.
     pub is_chosen: bool,
     pub groups: usize,
     pub mean_fim_percent: f64,
-    /// Of the group with the largest FIM.
+    /// Values of the group with the largest FIM.
     pub worst: Imbalance,
     pub max_over_mean: f64,
 }
@@ -80,7 +81,7 @@ impl fmt::Display for LayerImbalance {
     }
 }
 
-/// The links of one switch that stand for one another.
+/// Equivalent links of one switch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct GroupImbalance {

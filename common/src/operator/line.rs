@@ -1,4 +1,4 @@
-//! A plan's changes, line by line, and the effect of each line on running jobs.
+//! Changes of a plan, one per line, with the effect of each line on running jobs.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum What {
     Unpin(Pin),
     Connect(Joint),
     Disconnect(Joint),
-    /// A node sends what is for this many hosts over other links, or by the network's own routes.
+    /// Traffic of a node for this number of hosts moves to other links, or to the network's own routes.
     Routes {
         node: String,
         towards: u32,
@@ -31,17 +31,17 @@ pub enum What {
     Ranks(Ranks),
 }
 
-/// The order that a job's ranks are to follow each other in.
+/// New rank order of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Ranks {
     pub job: String,
     pub order: Vec<String>,
-    /// What each host can send the next around a ring, as it is and in this order.
+    /// Rate from each host to the next around a ring, in the present and in the new order.
     pub ring_bits_per_s: Option<[Rate; 2]>,
 }
 
-/// A circuit of an optical switch, and what is plugged in at its ends.
+/// A circuit of an optical switch, with the devices at its ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Joint {
@@ -50,16 +50,16 @@ pub struct Joint {
     pub ends: Vec<String>,
 }
 
-/// When jobs may notice.
+/// When jobs can notice a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Tag {
-    /// Done under running jobs as it is.
+    /// Applied while jobs run.
     LiveSafe,
-    /// Done when traffic has been led around it, and nothing is seen to pass it.
+    /// Applied after traffic has been moved away and the links are idle.
     NeedsDrain,
-    /// A job takes it up when it starts the next time.
+    /// Takes effect at the next start of the job.
     NextRestart,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for Tag {
     }
 }
 
-/// More hosts of a job are counted.
+/// Maximum number of hosts that are named; of more, the number is given.
 const MAX_NAMED_HOSTS: usize = 16;
 
 impl fmt::Display for Ranks {

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What hosts measured of the way to each other, each direction by itself. Pairs that do not probe each
-/// other are left out.
+/// Measurements between hosts, per direction. Pairs that do not probe each other are left out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Matrix {
@@ -15,14 +14,14 @@ pub struct Matrix {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MatrixCell {
-    /// Which of the hosts, counted from zero.
+    /// Index of the host, from zero.
     pub from: u32,
     pub to: u32,
-    /// There and back, without the hosts' own time; absent when nothing came back.
+    /// Round-trip time without processing time of the hosts; absent without an answer.
     pub median_us: Option<f64>,
     pub p99_us: Option<f64>,
-    /// Of the probes of the last minute; absent when none is decided.
+    /// Share of lost probes in the last minute; absent if no probe is decided.
     pub lost_share: Option<f64>,
-    /// By trains of packets, over the narrowest of their ways; absent when none went there.
+    /// Rate of the narrowest path, measured by packet trains; absent if there was none.
     pub rate_bits_per_s: Option<u64>,
 }

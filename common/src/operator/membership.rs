@@ -1,4 +1,4 @@
-//! Invited members, refused peers, and the capabilities of admitted agents.
+//! Members: invited ones, refused peers, and capabilities of admitted agents.
 
 use std::net::SocketAddr;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use crate::member::Member;
 use crate::time_span::TimeSpan;
 
-/// What the shell knows of an agent's session, and the agent of itself.
+/// Session of an agent, with what the agent reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     pub build: String,
-    /// Of the protocol that is spoken with it.
+    /// Version of the protocol in use.
     pub protocol: String,
-    /// For how long its certificate is good.
+    /// Remaining validity of the certificate.
     pub good_for: TimeSpan,
-    /// How far its clock is ahead of the coordinator's; absent until it is reported.
+    /// Time by which its clock is ahead of the coordinator's; absent until it is reported.
     pub skew_us: Option<i64>,
 }
 
-/// A coordinator, as the one that answers sees it.
+/// A coordinator, as seen by the one that answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CoordinatorStatus {
@@ -28,22 +28,21 @@ pub struct CoordinatorStatus {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub address: SocketAddr,
     pub state: CoordinatorState,
-    /// Whether it counts when something is decided; one that only learns does not.
+    /// Whether it is a voter; a learner is not.
     pub votes: bool,
-    /// How often leadership has changed, as it last said; absent when it has not.
+    /// Its last reported Raft term; absent if none was reported.
     pub term: Option<u64>,
-    /// Since it was last heard; absent for one that never was, and for the one that answers.
+    /// Time since it was last heard; absent if it never was, and for the coordinator that answers.
     pub heard_ms: Option<u64>,
-    /// How many entries of the log it has still to get, as far as the leader knows.
+    /// Number of log entries that it still lacks, as far as the leader knows.
     pub behind: Option<u64>,
-    /// Absent when it is not known.
+    /// Absent if it is unknown.
     pub build: Option<String>,
     pub protocol: Option<String>,
     pub certificate_left_s: Option<u64>,
-    /// What it signs members with; absent for one that cannot, and for others than the one that
-    /// answers.
+    /// Remaining validity of its signer; absent for a coordinator without one, and for all but the one that answers.
     pub signer_left_s: Option<u64>,
-    /// By how much its clock is ahead of the one that answers.
+    /// Time by which its clock is ahead of that of the coordinator that answers.
     pub clock_skew_ms: Option<i64>,
 }
 
@@ -53,27 +52,27 @@ pub struct CoordinatorStatus {
 pub enum CoordinatorState {
     Leads,
     Follows,
-    /// It gets the log, and votes when it has caught up.
+    /// Receives the log, and becomes a voter when it has caught up.
     Learns,
-    /// It has not been heard for too long.
+    /// Not heard for too long.
     Silent,
-    /// It has not been heard at all.
+    /// Never heard.
     Unseen,
 }
 
-/// A coordinator's own state: what it knows without asking another.
+/// A coordinator's own state, which it knows without asking others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinatorStanding {
-    /// Of the one that answers.
+    /// Number of the coordinator that answers.
     pub number: u64,
-    /// Where its log ends, and up to where that is agreed on as far as it knows.
+    /// Index of its last log entry, and of the last committed entry that it knows.
     pub last: u64,
     pub committed: u64,
-    /// As it sees them; itself is among them.
+    /// All coordinators as it sees them, itself included.
     pub coordinators: Vec<CoordinatorStatus>,
 }
 
-/// How the coordinators should change. Members are called by name or number.
+/// Change of the coordinators. Members are named by name or number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberOrder {
@@ -84,8 +83,8 @@ pub enum MemberOrder {
     Remove {
         who: String,
     },
-    /// In its place another learns, and votes in its place when it has caught up. Without a name or
-    /// an address it has those of the old one.
+    /// Replaces a coordinator by a learner, which takes over the vote when it has caught up. Without a name or an
+    /// address it keeps those of the old one.
     Replace {
         who: String,
         name: Option<String>,
@@ -93,18 +92,18 @@ pub enum MemberOrder {
     },
 }
 
-/// A refused peer, and why; for operators only.
+/// A refused peer with the reason; only for operators.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RefusedPeer {
     pub from: String,
     pub why: String,
     pub times: u64,
-    /// Since the last time.
+    /// Time since the last attempt.
     pub age_ms: u64,
 }
 
-/// A token that is out and may still be used.
+/// A token that can still be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OpenInvitation {

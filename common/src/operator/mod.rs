@@ -1,5 +1,4 @@
-//! Operators' requests, and the coordinator's answers. Answers name nodes and links, in place of the ids in the
-//! pipeline.
+//! Requests of operators, and the coordinator's answers. Answers have names of nodes and links instead of ids.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -71,169 +70,170 @@ pub enum Request {
     Status,
     Diagnose,
     Plan,
-    /// A plan by which these optical switches hold these circuits, and routes suit them. The others
-    /// stay as they are. Where none is named, all hold what suits the traffic there is.
+    /// Makes a plan that sets these circuits, with routes for them. Other optical switches stay unchanged. Without a
+    /// switch, the plan has circuits that suit the current traffic.
     Rewire {
         circuits: BTreeMap<OpticalName, CircuitSet>,
     },
-    /// Carry out the plan that makes this generation, and no other.
+    /// Applies the plan of exactly this generation.
     Apply {
         generation: Generation,
     },
-    /// The newest records, or those that are older than this generation's.
+    /// Returns the newest records, or those older than this generation.
     History {
         before: Option<Generation>,
     },
-    /// The record of one plan.
+    /// Returns the record of one plan.
     Record {
         generation: Generation,
     },
-    /// Let this member join, once, with the token of this digest.
+    /// Admits this member once, with the token of this digest.
     Invite {
         member: Member,
         token: Digest,
         lasting: TimeSpan,
     },
-    /// Shut this member out: its sessions end, and its certificates are worth nothing.
+    /// Revokes this member: its sessions end, and its certificates become invalid.
     Revoke {
         member: Member,
     },
-    /// Certify a new key for the requester. The core never sees it.
+    /// Certifies a new key for the requester. The core never sees it.
     Renew {
         request: Vec<u8>,
     },
-    /// Who the coordinators are.
+    /// Returns the coordinators.
     Coordinators,
-    /// Change that.
+    /// Changes the coordinators.
     ChangeMembers(MemberOrder),
     /// Permits requests over HTTP in the requester's name with the secret of this digest.
     Visit {
         token: Digest,
         lasting: TimeSpan,
     },
-    /// In whose name is asked.
+    /// Returns the requester.
     WhoAmI,
-    /// What hosts measured of the way to each other: this many pairs at most, the worst of them. An answer
-    /// over a session must fit into one message.
+    /// Returns measurements between hosts: the worst pairs, at most this number. An answer over a session must fit into
+    /// one message.
     Matrix {
         most: u32,
     },
-    /// Why a job is slow: the one that is registered by this name, or that the host of this name works for, or,
-    /// where hosts are named, the one of theirs.
+    /// Explains why a job is slow: the job registered by this name, the job of the host of this name, or the job of the
+    /// named hosts.
     Explain {
         job: String,
         hosts: Vec<String>,
     },
-    /// The bandwidth between hosts beside that of their peers: this many pairs at most, the slowest of them.
+    /// Returns the bandwidth between hosts compared with their peers: the slowest pairs, at most this number.
     Pairs {
         most: u32,
     },
-    /// A plan by which nothing is sent over these links, those of these switches, or those through these
-    /// optical switches, and over all others what would go there by itself.
+    /// Makes a plan that drains these links, all links of these switches, and all links through these optical switches,
+    /// and ends all other drains.
     Drain {
         links: Vec<String>,
     },
-    /// A plan by which switches spread what they send over equal ways by what those are worth, or evenly.
+    /// Makes a plan that weights equal-cost paths by their capacity, or equally.
     Weigh {
         by_worth: bool,
     },
-    /// Carry it out as with [`Request::Apply`], and keep it though flows become slower by it.
+    /// Applies the plan as with [`Request::Apply`], and keeps it even if flows become slower.
     ApplyAnyway {
         generation: Generation,
     },
-    /// Which path these flows take, as it was traced last; `refresh` has agents trace them for a while.
+    /// Returns the last traced paths of these flows; `refresh` starts new traces.
     Trace {
         between: Between,
         refresh: bool,
     },
-    /// How evenly flows are spread, layer by layer.
+    /// Returns the flow imbalance per layer.
     Imbalance,
-    /// A plan by which everything is as it was before this change, or before the last that was kept.
+    /// Makes a plan that restores the state before this change, or before the last that was kept.
     TakeBack {
         generation: Option<Generation>,
     },
-    /// The fabric as agents see it; of its links, those from this one on.
+    /// Returns the fabric as agents see it, with its links from this one on.
     Discover {
         from_link: u32,
     },
-    /// Which hosts work together now, as their traffic shows.
+    /// Returns the jobs that traffic shows.
     Jobs,
-    /// Apply it at once, outside the hours for changes too; anyway as with [`Request::ApplyAnyway`].
+    /// Applies the plan now, outside the change windows; with `anyway` as with [`Request::ApplyAnyway`].
     ApplyNow {
         generation: Generation,
         anyway: bool,
     },
-    /// Nothing is to be changed under the job that this host works for, or that of these hosts.
+    /// Freezes the present job of this host, or the job of these hosts: no plan may touch a link that its flows use.
     Freeze {
         hosts: Vec<String>,
     },
-    /// It may be again.
+    /// Ends a freeze.
     Thaw {
         hosts: Vec<String>,
     },
-    /// Work on a switch or an optical switch comes to this stage, or to its end; a plan for it where routes
-    /// have to change.
+    /// Moves maintenance of a switch or an optical switch to this stage, or ends it. If routes have to change, the
+    /// answer has a plan.
     Maintain {
         name: String,
         stage: Option<MaintenanceStage>,
     },
-    /// What an orchestrator tells of one of its jobs.
+    /// An orchestrator's request about one job.
     Job {
         job: String,
         order: JobOrder,
     },
-    /// The registered jobs.
+    /// Returns the registered jobs.
     Registered,
-    /// Whether these hosts are good for a job, and in which order: by what `job` registered, where it did.
+    /// Checks whether hosts are fit for a job, and returns their order: the registered one, if `job` is registered on
+    /// them.
     Gate {
         hosts: Vec<String>,
         job: Option<String>,
     },
-    /// Carry it out if what is shown of it still has one of these seals.
+    /// Applies the plan if it still has one of these seals.
     ApplySealed {
         generation: Generation,
         anyway: bool,
         now: bool,
         seals: Vec<String>,
     },
-    /// Who asked for what, the newest first; those before this number.
+    /// Returns the audit log, newest first, with entries before this number.
     Audit {
         before: Option<u64>,
     },
-    /// The state of the addressed coordinator, whichever coordinator leads, and also without a leader.
+    /// Returns the state of the addressed coordinator itself, with or without a leader.
     Standing,
-    /// What becomes of a plan that is on its way.
+    /// Holds, resumes or aborts a plan.
     Steer {
         generation: Generation,
         how: Steering,
     },
-    /// What ranks on these hosts, which follow each other in this order, send over past the kernel.
+    /// Returns the RDMA devices and paths of the ranks on these hosts, in this order.
     Lanes {
         hosts: Vec<String>,
     },
-    /// A plan by which this registered job starts in a better order of its ranks the next time.
+    /// Makes a plan for a better rank order of this registered job at its next start.
     Reorder {
         job: String,
     },
-    /// The minor version whose entries all coordinators read: what it is, or what it is to be.
+    /// Returns or sets the cluster version: the minor version whose entries all coordinators read.
     ClusterVersion {
         minor: Option<u16>,
     },
-    /// By which certificates of coordinators are refused, as far as the addressed one has applied the log.
+    /// Returns the deny lists for certificates of coordinators, as far as the addressed one has applied the log.
     DenyLists,
 }
 
 /// How an approved plan is applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Approval {
-    /// It is kept though flows become slower.
+    /// Keep it even if flows become slower.
     pub force: bool,
-    /// Hours for changes do not count.
+    /// Ignore the change windows.
     pub now: bool,
 }
 
 impl Approval {
-    /// The request of an approver who has seen the plan with one of these seals.
+    /// Returns the approval of a plan that was shown with one of these seals.
     pub fn of_sealed(self, generation: Generation, seals: Vec<String>) -> Request {
         Request::ApplySealed {
             generation,
@@ -243,7 +243,7 @@ impl Approval {
         }
     }
 
-    /// What is asked for it.
+    /// Returns the approval of a plan.
     pub fn of(self, generation: Generation) -> Request {
         match self {
             Self { now: true, force } => Request::ApplyNow {
@@ -257,7 +257,7 @@ impl Approval {
 }
 
 impl Request {
-    /// Whether a certificate of this role is enough to ask it.
+    /// Whether a certificate of this role permits the request.
     pub fn may_be_asked_by(&self, role: Role) -> bool {
         match self {
             Self::Status
@@ -305,7 +305,7 @@ impl Request {
         }
     }
 
-    /// Whether something is written into the log for it.
+    /// Whether the request writes an entry to the log.
     pub fn decides(&self) -> bool {
         match self {
             Self::Plan
@@ -358,7 +358,7 @@ impl Request {
 pub enum Response {
     Status(Box<Status>),
     Findings(Findings),
-    /// Nothing when there is nothing to repair, or no way to repair it, as far as can be seen.
+    /// A plan; none if there is nothing to repair, or no way to repair it.
     Plan {
         plan: Option<Box<Plan>>,
         not_seen: NotSeen,
@@ -366,9 +366,9 @@ pub enum Response {
     ApplyStarted {
         generation: Generation,
     },
-    /// The newest first, as many as fit into one answer; none when there are no older ones.
+    /// Records, newest first, as many as fit into one answer; none if there are no older ones.
     History(Vec<Record>),
-    /// Nothing when it is not known any longer.
+    /// None if the record is no longer stored.
     Record(Option<Box<Record>>),
     Refused(Refused),
     Invited {
@@ -381,47 +381,47 @@ pub enum Response {
     Renewed {
         chain_pem: String,
     },
-    /// As they are now, after the change if one was asked for.
+    /// The coordinators, after the change if one was requested.
     Coordinators(Vec<CoordinatorStatus>),
     MayVisit {
         expires_in_ms: u64,
-        /// Where the leader shows the page, as that machine has it; nothing where it shows none.
+        /// HTTP address of the leader's page, as that machine sees it; none if it serves none.
         http: Option<SocketAddr>,
-        /// The same over TLS, for other machines too.
+        /// HTTPS address of the page, which other machines can also reach.
         https: Option<SocketAddr>,
     },
     You(Member),
     Matrix(Matrix),
-    /// Nothing when there is no such job, as far as traffic shows.
+    /// None if traffic shows no such job.
     Explanation(Option<Box<Explanation>>),
     Pairs(MeasuredPairs),
     /// As many as fit into one answer.
     Traced(Vec<TracedFlow>),
     Imbalances(Imbalances),
     Discovered(Discovered),
-    /// Those that send most first; not all of a large cluster.
+    /// Jobs with the highest rate first; not all of a large cluster.
     Jobs(Vec<JobStatus>),
-    /// Whose job was frozen or thawed.
+    /// Hosts of the job that was frozen or thawed.
     Froze {
         hosts: Vec<String>,
     },
-    /// All of them, or the one that the order was about; none when that one is over.
+    /// All registered jobs, or the job of the request; none after its end.
     Registered(Vec<RegisteredJob>),
     Started(Box<StartedJob>),
     Allocation(Box<Allocation>),
-    /// As many as fit into one answer; none when there are no older ones.
+    /// Entries, as many as fit into one answer; none if there are no older ones.
     Audit(Vec<Audited>),
     Standing(Box<CoordinatorStanding>),
-    /// It will be so, whichever coordinator leads.
+    /// The decision is in the log, and survives a leader change.
     Steered {
         generation: Generation,
         how: Steering,
     },
     Lanes(Lanes),
-    /// What it is, or is from now on.
+    /// The cluster version, or the new one.
     ClusterVersion {
         minor: u16,
-        /// An operator has lowered it to that, and no leader raises it by itself.
+        /// Operator who lowered the version to that value. No leader raises it by itself.
         lowered_by: Option<String>,
     },
     DenyLists(DeniedCoordinators),

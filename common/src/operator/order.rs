@@ -1,29 +1,28 @@
-//! Orchestrators' requests about jobs, and the answers about hosts and routes.
+//! Requests of orchestrators about jobs, and the answers about hosts and routes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Generation;
 use crate::units::Rate;
 
-/// An order about one job. Orders may be repeated, and then change nothing.
+/// A request about one job. A repeated request changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobOrder {
-    /// It works on these hosts, in the order of its ranks; or in the best one, where these may be reordered. Repeated,
-    /// it says that the job still runs.
+    /// Registers the job on these hosts in rank order, or in the best order if reordering is allowed. A repeated
+    /// request confirms that the job still runs.
     Register {
         hosts: Vec<String>,
         may_reorder: bool,
     },
-    /// Another phase of its traffic: from now on each host sends so much to the next, around a ring.
+    /// Announces the next traffic phase: each host sends at this rate to the next, around a ring.
     Phase {
         name: String,
         ring_bits_per_s: Option<Rate>,
     },
-    /// What repairs its ways is planned, checked and carried out, as far as the policy lets it; or nothing is changed
-    /// for it.
+    /// Plans, checks and applies better routes for the job, within the policy; or changes nothing for it.
     Start { may_change: bool },
-    /// It is over: what was held for it is let go.
+    /// Ends the job: predictions and freezes for it end.
     End,
 }
 
@@ -32,12 +31,12 @@ pub enum JobOrder {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RegisteredJob {
     pub job: String,
-    /// In the order of its ranks.
+    /// In rank order.
     pub hosts: Vec<String>,
-    /// Who registered it.
+    /// Member that registered it.
     pub by: String,
     pub age_ms: u64,
-    /// Since the last order about it, or since its hosts had sessions with each other that sent much.
+    /// Time since the last request about it, or since its hosts last exchanged large flows.
     pub silent_ms: u64,
     pub phase: Option<JobPhase>,
 }
@@ -47,34 +46,33 @@ pub struct RegisteredJob {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobPhase {
     pub name: String,
-    /// From each host to the next.
+    /// Rate from each host to the next.
     pub ring_bits_per_s: Option<Rate>,
     pub age_ms: u64,
 }
 
-/// Whether hosts are good for a job, and in which order.
+/// Whether hosts are fit for a job, and their best order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Allocation {
-    /// Nothing speaks against it.
+    /// No problem was found.
     pub is_good: bool,
     pub against: Vec<String>,
-    /// The order in which ranks follow each other best; of a registered job, the order that it registered first.
+    /// Best rank order; of a registered job, the order of its first registration.
     pub order: Vec<String>,
-    /// Those that hang on the same switches: they reduce among themselves first.
+    /// Hosts at the same switches: they reduce among themselves first.
     pub groups: Vec<Vec<String>>,
-    /// What each can send to the next around a ring, as they were listed and in this order; nothing for one
-    /// host alone.
+    /// Rate from each host to the next around a ring, in the listed and in the best order; absent for a single host.
     pub ring_bits_per_s: Option<[Rate; 2]>,
 }
 
-/// What the start of a job has led to.
+/// Result of the start of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StartedJob {
     pub allocation: Allocation,
-    /// The change that is being carried out for it.
+    /// Change that is in progress for the job.
     pub generation: Option<Generation>,
-    /// Why nothing is changed.
+    /// Reason why nothing is changed.
     pub because: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Places in the fabric, by the names that people gave them.
+//! Places in the fabric, by the names of the fabric file.
 
 use crate::fabric::Fabric;
 use crate::snapshot;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Hop {
     pub from: String,
     pub to: String,
-    /// Tells parallel links apart.
+    /// Distinguishes parallel links.
     pub link: String,
 }
 

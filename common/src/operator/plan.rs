@@ -1,4 +1,4 @@
-//! A plan and its reason, by name.
+//! A plan and its reason, with names of nodes and links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -24,36 +24,36 @@ use super::place::Hop;
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
-    /// The change that it rolls back.
+    /// Generation of the change that the plan rolls back.
     pub takes_back: Option<Generation>,
-    /// All that will be pinned afterwards.
+    /// All pins after the plan.
     pub pins: Vec<Pin>,
-    /// All that each node that has a table sends over which links, by the host that it is for.
+    /// Links over which each node with a table sends, by destination host.
     #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, BTreeMap<String, Vec<Via>>>))]
     pub tables: Tables,
     /// All circuits of optical switches that were ever moved.
     pub circuits: BTreeMap<String, CircuitSet>,
-    /// What differs from its parent, where that is in force.
+    /// Changes against the parent, if that is in force.
     pub changes: Vec<Line>,
-    /// Stands for all that is shown of a plan on offer, but for how many flows of a job it touches and what it was
-    /// judged on: an approval that names it approves nothing else.
+    /// Hash of the offered plan as shown, without the number of a job's flows that send now and without `base`. An
+    /// approval with this seal approves exactly this plan.
     pub seal: String,
-    /// Why it cannot be carried out just now, as far as jobs are frozen.
+    /// Reasons, from frozen jobs, why it cannot be applied now.
     pub hindered_by: Vec<String>,
-    /// Jobs that it touches, those first of which it touches most.
+    /// Jobs that it affects, the most affected first.
     pub touched: Vec<TouchedJob>,
-    /// The order in which tables and circuits change, where it could begin now.
+    /// Order in which tables and circuits change, if it could start now.
     pub migration: Option<NamedMigration>,
-    /// What there was when it was shown on offer.
+    /// State of the network when the plan was offered.
     pub base: Option<Base>,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
-    /// For jobs with a known iteration period: its present and its predicted value.
+    /// Present and predicted iteration time of jobs with a known period.
     pub iterations: Vec<Iteration>,
     pub report: Report,
 }
 
-/// `low..high` is where a measurement is expected to fall.
+/// The measured value is expected in `low..high`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Iteration {
@@ -64,36 +64,36 @@ pub struct Iteration {
     pub high_ms: f64,
 }
 
-/// How many of a job's flows a plan may touch.
+/// Number of a job's flows that a plan may affect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TouchedJob {
     pub job: String,
-    /// All that it has.
+    /// All flows of the job.
     pub flows: usize,
-    /// They may go another way.
+    /// Flows whose path may change.
     pub moved: usize,
-    /// Others come to their links, or go.
+    /// Flows whose links gain or lose other flows.
     pub slowed: usize,
 }
 
-/// What a plan was judged on, so that others can judge it by the same.
+/// Inputs of the plan check, so that others can repeat it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Base {
-    /// In force, as the tables and circuits are.
+    /// Pins in force, like the tables and circuits.
     pub pins: Vec<Pin>,
     #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, BTreeMap<String, Vec<Via>>>))]
     pub tables: Tables,
     pub circuits: BTreeMap<String, CircuitSet>,
     /// Links that are down.
     pub down: Vec<String>,
-    /// The share of its capacity that every node keeps while circuits move.
+    /// Share of its capacity that every node keeps while circuits move.
     pub capacity_floor: f64,
-    /// Nothing is dropped: who has no room makes the one before it wait.
+    /// Lossless network: no packet is dropped, and a full node pauses its upstream neighbour.
     pub lossless: bool,
-    /// Which node has each address that a pin in force or of the plan leads to, where an owner is known: fabric files
-    /// need not say so. Plans that were written down earlier do not have this.
+    /// Owner of each address to which a pin in force or of the plan leads, if it is known: fabric files need not have
+    /// addresses. Absent in plans of earlier versions.
     #[cfg_attr(feature = "schema", schema(value_type = Option<BTreeMap<String, String>>))]
     pub addresses: Option<BTreeMap<Ipv4Addr, String>>,
 }
@@ -124,10 +124,10 @@ impl Base {
     }
 }
 
-/// What nodes send where, by their names.
+/// Forwarding of nodes, by name.
 type Tables = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
 
-/// From what there is, wave by wave.
+/// Changes from the present state, wave by wave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NamedMigration {
@@ -137,7 +137,7 @@ pub struct NamedMigration {
     pub waves: Vec<Wave>,
 }
 
-/// Tables of a round may be taken in any order; circuits move between the rounds before and after.
+/// A wave. Tables of a round may change in any order; circuits move between the rounds before and after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Wave {
@@ -176,7 +176,7 @@ fn circuits(circuits: &Circuits, fabric: &Fabric) -> BTreeMap<String, CircuitSet
         .collect()
 }
 
-/// One of the links over which a node sends on, and how much against the others.
+/// A link over which a node forwards, with its weight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Via {
@@ -205,12 +205,12 @@ pub struct Prediction {
     pub flow: FlowKey,
     pub before_bits_per_s: Rate,
     pub after_bits_per_s: Rate,
-    /// Where a measurement is expected to fall.
+    /// Lower bound of the expected measured value.
     pub low_bits_per_s: Rate,
     pub high_bits_per_s: Rate,
 }
 
-/// Why this plan and not another.
+/// Why this plan was chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Report {
@@ -220,7 +220,7 @@ pub struct Report {
     pub alternatives: Vec<Alternative>,
 }
 
-/// A plan that was weighed and lost.
+/// An alternative plan that was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Alternative {

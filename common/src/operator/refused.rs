@@ -1,4 +1,4 @@
-//! Why a request is refused.
+//! Reasons why a request is refused.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,77 +9,77 @@ use super::RollbackRefused;
 use crate::member::{Member, Role};
 use crate::plan::Generation;
 
-/// Why a request is refused.
+/// Reason why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refused {
-    /// Certificates of this role may not ask this.
+    /// The role of the certificate does not permit the request.
     NotAllowed { role: String },
     /// No plan was requested, or it has been applied.
     NoPlan,
-    /// The plan that would be carried out is another one.
+    /// Another plan is offered.
     OtherPlan { offered: Vec<Generation> },
     /// The fabric has no optical switch of this name.
     NoSuchSwitch { name: String },
     /// The fabric has no host of this name.
     NoSuchHost { name: String },
-    /// What was measured contradicts itself or the fabric.
+    /// Measurements contradict each other or the fabric.
     Contradicted { why: String },
-    /// The circuits or routes that are wanted are there.
+    /// The requested circuits or routes are already in force.
     NothingToChange,
-    /// One change at a time.
+    /// Another change is running.
     Busy { running: Generation },
-    /// The share of all jobs' flows that it affects, in percent.
+    /// The plan affects too many flows: share of all jobs' flows, in percent.
     TooWide {
         touched_percent: u64,
         most_percent: u64,
     },
-    /// Things are not as the plan needs them, or the judge of plans says no.
+    /// A precondition of the plan is not met, or the plan check failed.
     Unfit { reasons: Vec<String> },
     /// No member can have this name.
     NoSuchMember { member: Member },
-    /// A token is good for less.
+    /// The requested lifetime of the token is too long.
     TooLong { longest_s: u64 },
-    /// This number of tokens is unused.
+    /// The maximum number of unused tokens exists.
     TooManyTokens { most: usize },
-    /// This many are revoked, and none is ever forgotten.
+    /// The maximum number of members is revoked; revocations are kept forever.
     #[serde(rename = "too-many-shut-out")]
     TooManyRevoked { most: usize },
     /// The requester would revoke itself, and perhaps leave no operator.
     Oneself,
     /// This coordinator cannot sign certificates.
     CannotSign { why: String },
-    /// Another coordinator does; there, if that is known.
+    /// Another coordinator leads; its address, if known.
     NotLeading { leader: Option<SocketAddr> },
-    /// The coordinators stay who they are.
+    /// The change of coordinators is refused.
     Membership { why: String },
-    /// This token is not valid, or no longer.
+    /// The token is invalid or expired.
     NoVisitor,
-    /// A token that was made for HTTP makes no others, and is good for less than this.
+    /// An HTTP token cannot create HTTP tokens, and the lifetime of one is limited.
     NoVisit { longest_s: u64 },
-    /// This number of HTTP tokens is in use.
+    /// The maximum number of HTTP tokens is in use.
     TooManyVisitors { most: usize },
-    /// The log has no room for it, at the coordinator that leads or at too many others.
+    /// The leader, or too many other coordinators, have no disk space for the log.
     DiskFull,
     /// The fabric has no link, node or optical switch of this name.
     NoSuchLink { name: String },
-    /// Without these links one node would not reach another as directly as now, or not at all.
+    /// Without these links, one node could not reach another, or only over a longer path.
     CutOff { from: String, to: String },
-    /// It is reached by several addresses, and none was chosen.
+    /// The host has several addresses, and none was selected.
     WhichAddress { host: String, has: Vec<Ipv4Addr> },
-    /// The change stays, for that reason.
+    /// The change cannot be rolled back.
     NoWayBack(RollbackRefused),
-    /// No routes that nodes are instructed to hold lead around this link.
+    /// No routes lead around this link.
     NotAround { link: String },
     /// The fabric has no node or optical switch of this name.
     NotToMaintain { name: String },
-    /// It is not under maintenance.
+    /// The node is not under maintenance.
     NotUnderMaintenance { name: String },
-    /// This host exchanges nothing large now.
+    /// The host exchanges no large flows now.
     NoJob { host: String },
-    /// Changes are made at other hours.
+    /// The change windows are closed.
     OutOfHours { hours: String, opens_in_s: u64 },
-    /// It is not proven that nothing passes it.
+    /// It is not proven that the switch is idle.
     NotEmpty { reasons: Vec<String> },
     /// Another job is registered under this name.
     OtherJob {
@@ -87,32 +87,32 @@ pub enum Refused {
         has: Vec<String>,
         wanted: Vec<String>,
     },
-    /// No job of this name is registered, or it is over.
+    /// No job of this name is registered, or it has ended.
     NotRegistered { job: String },
-    /// This many jobs are registered.
+    /// The maximum number of jobs is registered.
     TooManyJobs { most: usize },
-    /// No job is called so, or works on such hosts.
+    /// No job has this name or such hosts.
     NoSuchJob { why: String },
-    /// The plan as shown now differs from what its approver has seen.
+    /// The plan has changed since its approver saw it.
     ChangedMeanwhile { generation: Generation },
-    /// Nothing of it is being done.
+    /// No change of this generation is in progress.
     NotUnderWay { generation: Generation },
-    /// It goes on by itself.
+    /// The change is not paused.
     NotStopped { generation: Generation },
-    /// It was given up before.
+    /// The change was aborted before.
     GoesBack { generation: Generation },
-    /// Circuits are as they should be, as far as traffic shows.
+    /// No better circuits are known for the current traffic.
     NoBetterCircuits { why: String },
-    /// No order of this job's ranks was ever requested.
+    /// Reordering was never requested for this job.
     NotReordered { job: String },
-    /// Its ranks follow each other as well as they can, nearly.
+    /// No other rank order is clearly better.
     NoBetterOrder {
         job: String,
         least_gain_percent: u64,
     },
-    /// Not every coordinator could read the decision: of its minor version, and of that all read.
+    /// Not every coordinator could read the decision: required minor version, and cluster version.
     ClusterVersionTooLow { needed: u16, has: u16 },
-    /// The cluster version cannot be that now.
+    /// The cluster version cannot be set to that value now.
     VersionStays { why: String },
 }
 
@@ -265,7 +265,7 @@ impl Refused {
                 f,
                 "no rank order of {job} is better by {least_gain_percent} % or more"
             ),
-            // All others are not of jobs.
+            // Other requests are not about jobs.
             _ => Ok(()),
         }
     }
@@ -283,7 +283,7 @@ impl Refused {
             Self::GoesBack { generation } => {
                 write!(f, "plan {generation} is being rolled back already")
             }
-            // All others are not of plans that are, or are to be, on their way.
+            // Other requests are not about plans.
             _ => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! From a plan by name, as it was printed, back to one by ids.
+//! Resolves a printed plan: names become ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::migration_plan::{self, Tables};
 use crate::plan;
 use crate::units::Rate;
 
-/// What nodes send where, by their names.
+/// Forwarding of nodes, by name.
 type ByName = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
 
 /// A name in a plan that the fabric does not have.
@@ -37,7 +37,7 @@ impl fmt::Display for Unknown {
 impl std::error::Error for Unknown {}
 
 impl Plan {
-    /// All that the network will hold afterwards. What it promises, and why it was made, is left behind.
+    /// Resolves the state after the plan. Predictions and reasons are left out.
     pub fn resolve(&self, fabric: &Fabric) -> Result<plan::Plan, Unknown> {
         let names = Names::of(fabric);
         let nothing = Rate::from_bits_per_s(0);
@@ -63,7 +63,7 @@ impl Plan {
 }
 
 impl NamedMigration {
-    /// By ids, and from which tables and circuits it leads.
+    /// Resolves the migration plan, with the tables and circuits from which it starts.
     pub fn resolve(
         &self,
         fabric: &Fabric,
@@ -100,7 +100,7 @@ impl Base {
         ))
     }
 
-    /// Which node owns which address; nothing where the plan does not record that.
+    /// Returns the owner of each address, or nothing if the plan does not record owners.
     pub fn owners(&self, fabric: &Fabric) -> Result<Option<BTreeMap<Ipv4Addr, NodeId>>, Unknown> {
         let names = Names::of(fabric);
         let owner = |(&address, name): (&Ipv4Addr, &String)| Ok((address, names.node(name)?));
@@ -111,7 +111,7 @@ impl Base {
     }
 }
 
-/// Links by the names that people give.
+/// Resolves names of links.
 pub fn links_named(names: &[String], fabric: &Fabric) -> Result<BTreeSet<LinkId>, Unknown> {
     let known = Names::of(fabric);
     names.iter().map(|name| known.link(name)).collect()

@@ -9,23 +9,23 @@ use crate::plan::Generation;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RollbackRefused {
-    /// Nothing was changed and kept, or all that was is rolled back.
+    /// No change was kept, or all changes were rolled back.
     NothingKept,
-    /// It is not remembered, or was not kept.
+    /// The change is unknown, or was not kept.
     NotKept { generation: Generation },
-    /// A later change was made on top of it.
+    /// A later change depends on it.
     BuiltUpon {
         generation: Generation,
         by: Generation,
     },
-    /// That was done already.
+    /// It was rolled back already.
     Undone {
         generation: Generation,
         by: Generation,
     },
-    /// It takes another one back.
+    /// It is itself a rollback.
     IsOneItself { generation: Generation },
-    /// What was before it is not remembered any longer.
+    /// The state before it is no longer stored.
     Forgotten { generation: Generation },
 }
 

@@ -1,5 +1,4 @@
-//! The seal of a plan: a short text that stands for all that is shown of it, so that an approval covers what was
-//! seen.
+//! The seal of a plan: a short hash of all that is shown of it, so that an approval covers exactly that.
 
 use std::fmt::{self, Write};
 
@@ -14,12 +13,12 @@ impl Plan {
         }
     }
 
-    /// Whether what it stood for is unchanged since it was shown.
+    /// Whether the plan is unchanged since it was sealed.
     pub fn is_as_sealed(&self) -> bool {
         self.seal == self.true_seal()
     }
 
-    /// How many flows of a job send just now is no part of it, or no plan could ever be approved.
+    /// The number of a job's flows that send now is left out: it changes too often for an approval.
     fn true_seal(&self) -> String {
         let jobs: Vec<_> = self.touched.iter().map(|it| &it.job).collect();
         let (does, hindered) = (
@@ -36,16 +35,15 @@ impl Plan {
     }
 }
 
-/// A short text that differs for another text, and is the same on every machine. It is no secret and no signature:
-/// anyone can make it.
+/// Returns a hash of a text, equal on every machine. It is no signature: anyone can compute it.
 pub fn mark(text: impl fmt::Display) -> String {
     let mut hash = Fnv::default();
-    // A hash accepts any text.
+    // Writing into a hash cannot fail.
     let _ = write!(hash, "{text}");
     format!("{:016x}", hash.0)
 }
 
-/// FNV-1a, which is the same everywhere.
+/// FNV-1a, which is the same on every machine.
 struct Fnv(u64);
 
 impl Default for Fnv {

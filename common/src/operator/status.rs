@@ -1,5 +1,4 @@
-//! The status of the cluster. Ages count back from the moment of the answer, since the coordinator's clock means
-//! nothing elsewhere.
+//! The status of the cluster. Ages are relative to the moment of the answer, because other machines have other clocks.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -20,62 +19,61 @@ use crate::plan::Generation;
 use crate::probing::{PortStrays, Summary};
 use crate::units::Rate;
 
-/// A third of a certificate's life is left when it is renewed; with so little, renewing fails.
+/// Certificates are renewed when a third of their lifetime is left; below this value, renewal has failed.
 const MIN_VALIDITY_LEFT: Duration = Duration::from_hours(4);
-/// Logs and certificates go by the time of day; beyond this they lead people astray.
+/// Limit for the skew of clocks: beyond it, logs and certificate times are misleading.
 const MAX_SKEW_MS: u64 = 500;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Status {
-    /// Of the routes that are in force.
+    /// Generation of the routes in force.
     pub generation: Generation,
     pub mode: Mode,
-    /// What needs a person; empty when nothing does.
+    /// Problems that an operator must solve; empty if there are none.
     pub alarms: Vec<String>,
-    /// In automatic mode: why nothing is being changed just now.
+    /// In automatic mode: reason why no change is made now.
     pub waits_because: Option<String>,
-    /// On offer and on their way, the oldest first.
+    /// Offered plans and changes in progress, oldest first.
     pub changes: Vec<RunningChange>,
-    /// One for each node of the fabric, in its order.
+    /// One entry per node, in the order of the fabric.
     pub agents: Vec<AgentStatus>,
-    /// Each direction of a link that was measured lately.
+    /// Directions of links with recent measurements.
     pub links: Vec<LinkStatus>,
-    /// Each flow that was sending lately.
+    /// Flows that sent recently.
     pub flows: Vec<FlowStatus>,
     pub pins: Vec<Pin>,
-    /// Those of them that serve their flows no more, and why.
+    /// Pins without benefit for their flows, with reasons.
     pub useless_pins: Vec<UselessPin>,
-    /// Absent when no elephant goes where there is a choice.
+    /// Absent if no elephant flow has a choice of links.
     pub flow_imbalance: Option<FlowImbalance>,
-    /// What a person should look at, the worst first; less than what needs one at once.
+    /// Less urgent problems for an operator, worst first.
     pub warnings: Vec<String>,
-    /// The one that answers is among them.
+    /// All coordinators, including the one that answers.
     pub coordinators: Vec<CoordinatorStatus>,
-    /// Who was not let in lately, the latest first.
+    /// Recently refused peers, latest first.
     pub refused: Vec<RefusedPeer>,
     pub invitations: Vec<OpenInvitation>,
-    /// Members that are revoked.
+    /// Revoked members.
     pub revoked: Vec<Member>,
     pub opticals: Vec<OpticalStatus>,
     pub probes: ProbeStatus,
-    /// What trains of packets say of the ways between hosts, the slowest first; not all of a large
-    /// cluster.
+    /// Bandwidth of paths by packet trains, slowest first; not all of a large cluster.
     pub bandwidths: Vec<PathBandwidth>,
-    /// Of hosts that were measured over RDMA lately, the slowest first; not all of a large cluster.
+    /// Recent RDMA measurements, slowest first; not all of a large cluster.
     pub rdma: Vec<RdmaStatus>,
-    /// What some agents cannot measure, those first that most of them lack; not all of a large cluster.
+    /// Measurements that some agents cannot make, the most frequent first; not all of a large cluster.
     pub lacks: Vec<LackStatus>,
     pub maintenance: Vec<MaintenanceStatus>,
     pub frozen: Vec<FrozenStatus>,
 }
 
-/// A job that nothing is to be changed under.
+/// A frozen job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FrozenStatus {
     pub hosts: Vec<String>,
-    /// Who has frozen it.
+    /// Member that has frozen it.
     pub by: String,
     pub age_ms: u64,
 }
@@ -86,29 +84,29 @@ pub struct FrozenStatus {
 pub struct MaintenanceStatus {
     pub name: String,
     pub stage: MaintenanceStage,
-    /// Who has brought it to this stage.
+    /// Member that has requested this stage.
     pub by: String,
     pub age_ms: u64,
-    /// By the circuits in force.
+    /// Links of the switch, by the circuits in force.
     pub links: Vec<String>,
-    /// Why it is not sure that nothing passes it; empty when that is proven.
+    /// Reasons why idleness is not proven; empty if it is.
     pub not_empty: Vec<String>,
 }
 
-/// How far work on a switch has come.
+/// Stage of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MaintenanceStage {
-    /// It must not carry traffic.
+    /// Traffic is moved away.
     Draining,
-    /// It was proven that nothing does, and work may have begun.
+    /// The switch is proven idle, and work may have begun.
     Working,
-    /// The work is done, and it may carry again.
+    /// The work is done, and traffic may return.
     Returning,
 }
 
-/// What these nodes cannot measure, all for the same reason.
+/// A measurement that these nodes cannot make, for the same reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LackStatus {
@@ -116,26 +114,26 @@ pub struct LackStatus {
     pub nodes: Vec<String>,
 }
 
-/// An optical switch of the fabric, in its order.
+/// An optical switch, in the order of the fabric.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OpticalStatus {
     pub optical: String,
     /// Whether its driver has a session.
     pub is_driven: bool,
-    /// By the plan that is in force.
+    /// Circuits of the plan in force.
     pub circuits: CircuitSet,
 }
 
-/// Who decides that a plan is carried out.
+/// Approval of plans.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// An operator does.
+    /// An operator approves plans.
     #[default]
     Manual,
-    /// The coordinator does, within its policy.
+    /// The coordinator applies plans within its policy.
     Auto,
 }
 
@@ -143,26 +141,26 @@ pub enum Mode {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AgentStatus {
     pub node: String,
-    /// By which flows name it; empty until it has reported.
+    /// Addresses in its flows; empty until it has reported.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub addresses: Vec<Ipv4Addr>,
     pub state: AgentState,
-    /// Since it last reported; absent when it never did.
+    /// Time since its last report; absent if it never reported.
     pub age_ms: Option<u64>,
-    /// What its kernel holds, as it last read it back; absent for one that holds none.
+    /// Generation that it last read back from its kernel; absent if the kernel holds none.
     pub generation: Option<Generation>,
-    /// How many of its links are known by interface and address, of how many the fabric has.
+    /// Number of its links with known interface and address, and of its links in the fabric.
     pub known_links: usize,
     pub links: usize,
-    /// Readings that were not kept, because they spoke for another node or were too many.
+    /// Readings that were discarded, because they were for another node or too many.
     pub discarded_readings: u64,
-    /// Packets on its ports of probes that were of no use; absent until it says so.
+    /// Useless packets on its probe ports; absent until it reports them.
     pub strays: Option<PortStrays>,
-    /// Of its session; absent without one.
+    /// Build of the agent; absent without a session.
     pub build: Option<String>,
     pub protocol: Option<String>,
     pub certificate_left_s: Option<u64>,
-    /// By how much its clock is ahead of the coordinator's.
+    /// Time by which its clock is ahead of the coordinator's.
     pub clock_skew_ms: Option<i64>,
 }
 
@@ -177,7 +175,7 @@ impl AgentStatus {
         skew.is_some_and(|skew| skew.unsigned_abs() > MAX_SKEW_MS)
     }
 
-    /// Whether a person has any reason to look at it.
+    /// Whether an operator has a reason to look at it.
     pub fn is_in_trouble(&self) -> bool {
         self.state != AgentState::Up
             || self.known_links < self.links
@@ -193,11 +191,11 @@ impl AgentStatus {
 pub enum AgentState {
     /// It reports.
     Up,
-    /// Its session stands, but it has been silent for too long to be believed.
+    /// It has a session, but has been silent for too long.
     Silent,
-    /// It was here and is gone.
+    /// It was connected and is gone.
     Down,
-    /// It has not been here since the coordinator started.
+    /// It was never connected since the coordinator started.
     Unseen,
 }
 
@@ -206,12 +204,11 @@ pub enum AgentState {
 pub struct LinkStatus {
     pub hop: Hop,
     pub up: bool,
-    /// It is drained, by an operator or the policy.
+    /// Drained by an operator or the policy.
     pub drained: bool,
     pub rate_bits_per_s: Rate,
     pub capacity_bits_per_s: Rate,
-    /// What is left of it, by the speed and the counters of the interface that sends; absent where its
-    /// speed is not known.
+    /// Free capacity, from the rate and the counters of the sending interface; absent if the rate is unknown.
     pub spare_bits_per_s: Option<Rate>,
     pub age_ms: u64,
 }
@@ -225,39 +222,38 @@ pub struct FlowStatus {
     pub rate_bits_per_s: Rate,
     pub least_bits_per_s: Rate,
     pub most_bits_per_s: Rate,
-    /// Absent when a hop of it is not known.
+    /// Absent if a hop is unknown.
     pub path: Option<Vec<Hop>>,
-    /// The way of what the receiver sends back, which may be another one; absent when it is not
-    /// known.
+    /// Path of the return traffic, which may differ; absent if it is unknown.
     pub path_back: Option<Vec<Hop>>,
     pub age_ms: u64,
 }
 
-/// What the probes of the last minute say.
+/// Results of the probes of the last minute.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ProbeStatus {
-    /// Of hosts that probe each other, each direction counted.
+    /// Number of pairs of hosts that probe each other, per direction.
     pub pairs: usize,
-    /// All probes together; absent when there are none.
+    /// Summary of all probes; absent if there are none.
     pub all: Option<Summary>,
-    /// The pairs that lose most and take longest, worst first; not all of a large cluster.
+    /// Pairs with the most loss and latency, worst first; not all of a large cluster.
     pub worst: Vec<PairStatus>,
-    /// Absent while it is found out which way probes go.
+    /// Absent while the paths of probes are being discovered.
     pub coverage: Option<ProbeCoverage>,
 }
 
-/// How links are crossed by those flows of probes that were chosen.
+/// Coverage of links by the chosen probe flows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ProbeCoverage {
-    /// Of all links, both counted.
+    /// Number of directions of all links.
     pub directions: usize,
-    /// This many flows are to cross each.
+    /// Number of flows that should cross each direction.
     pub wanted: u32,
-    /// Directions that fewer cross.
+    /// Number of directions with fewer flows.
     pub seldom: usize,
-    /// Some of them.
+    /// Some of these directions.
     pub seldom_hops: Vec<Hop>,
 }
 
@@ -269,21 +265,20 @@ pub struct PairStatus {
     pub summary: Summary,
 }
 
-/// What came of measuring the way from one host to another over RDMA. Each absent where that was not
-/// measured, or nothing came back.
+/// RDMA measurements from one host to another. Values that were not measured, or got no answer, are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RdmaStatus {
     pub from: String,
     pub to: String,
-    /// There and back, by datagrams and over a connection: the median.
+    /// Median round-trip time, over datagrams and over a connection.
     pub ud_us: Option<f64>,
     pub rc_us: Option<f64>,
     pub rate_bits_per_s: Option<Rate>,
-    /// Of the messages of the last measurements.
+    /// Messages sent in the last measurements.
     pub sent: u32,
     pub lost: u32,
-    /// Of the oldest of these.
+    /// Age of the oldest of these measurements.
     pub age_ms: u64,
 }
 
@@ -292,12 +287,12 @@ pub struct RdmaStatus {
 pub struct PathBandwidth {
     pub from: String,
     pub to: String,
-    /// Of the trains: another source port may take another way.
+    /// Flow of the trains; another source port may take another path.
     pub flow: FlowKey,
     pub bandwidth: Bandwidth,
-    /// The nodes between both, as they name themselves; `?` for a silent one. Absent where they are unknown.
+    /// Names of the nodes on the path; `?` for a silent one. Absent if they are unknown.
     pub over: Option<Vec<String>>,
-    /// Since the last train.
+    /// Time since the last train.
     pub age_ms: u64,
 }
 
@@ -309,11 +304,11 @@ pub struct RunningChange {
     pub phase: Phase,
     /// Nodes that have not answered yet.
     pub waiting_for: Vec<String>,
-    /// Why it is rolled back, and what it waits for where it is held.
+    /// Reasons of a rollback, or of a stop.
     pub reasons: Vec<String>,
-    /// Who wants that it begins nothing more for now.
+    /// Operator who paused it.
     pub stopped_by: Option<String>,
-    /// Since the plan was proposed.
+    /// Time since the plan was proposed.
     pub age_ms: u64,
 }
 
@@ -321,13 +316,13 @@ pub struct RunningChange {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// It may be applied, and nothing has been done.
+    /// Not applied yet.
     Proposed,
     Approved,
     Applying,
     Verifying,
     RollingBack,
-    /// It is not known whether the old routes are back everywhere: a person must look.
+    /// It is unknown whether the old routes are in force everywhere: an operator must look.
     Held,
 }
 

@@ -1,4 +1,4 @@
-//! Operators' requests about a running plan.
+//! Requests of operators about a running plan.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Steering {
-    /// What it has begun ends, and it begins nothing else.
+    /// Steps that have started are completed, and no further step starts.
     Hold,
-    /// It goes on, and what could not be done is tried again at once.
+    /// The plan continues, and a failed step is retried at once.
     Resume,
-    /// It is given up: what was done is rolled back, in an order that is safe.
+    /// The plan is aborted, and its changes are rolled back without packet loss.
     Abort,
 }
 

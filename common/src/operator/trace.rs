@@ -1,4 +1,4 @@
-//! The paths of flows, node by node, as the agents at their ends traced them last.
+//! Paths of flows, node by node, from the last traces of the agents at their ends.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::{FlowKey, Protocol};
 
-/// Whose flows are asked about: all of them, where neither a protocol nor a port is said.
+/// Selects flows between two hosts: all of them, if neither a protocol nor a port is given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Between {
     pub protocol: Option<Protocol>,
@@ -16,22 +16,22 @@ pub struct Between {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowEnd {
-    /// The name of a host, or one of its addresses.
+    /// Name or address of a host.
     pub host: String,
     pub port: Option<u16>,
 }
 
-/// A flow with its way there and that of what the receiver sends back.
+/// A flow with its path and that of its return traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TracedFlow {
     pub flow: FlowKey,
     pub from: String,
     pub to: String,
-    /// Each absent where it was not traced lately.
+    /// Absent if it was not traced recently.
     pub there: Option<TracedWay>,
     pub back: Option<TracedWay>,
-    /// Whether both take the same links; absent where a link of either is not known.
+    /// Whether both directions take the same links; absent if a link of either is unknown.
     pub is_symmetric: Option<bool>,
 }
 
@@ -40,32 +40,32 @@ pub struct TracedFlow {
 pub struct TracedWay {
     /// All nodes after the sender, in order; the last is the receiver.
     pub steps: Vec<TracedStep>,
-    /// The receiver's agent has seen packets of this very flow come past as many routers.
+    /// Whether the receiver's agent has seen packets of this flow that passed this number of routers.
     pub is_confirmed: bool,
     pub age_ms: u64,
 }
 
-/// A node on the way. Unknown values are absent; nothing is guessed.
+/// A node on the path. Unknown values are absent; nothing is guessed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TracedStep {
     pub node: Option<String>,
-    /// By which it answered.
+    /// Address in its answer.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub address: Option<Ipv4Addr>,
-    /// Over which it is reached.
+    /// Link over which it is reached.
     pub link: Option<String>,
 }
 
 impl TracedWay {
-    /// The links, when all are known.
+    /// Returns the links, if all are known.
     pub fn links(&self) -> Option<Vec<&str>> {
         self.steps.iter().map(|step| step.link.as_deref()).collect()
     }
 }
 
 impl TracedFlow {
-    /// Whether both ways take the same links, as far as that is known.
+    /// Whether both directions take the same links, as far as that is known.
     pub fn same_way(there: Option<&TracedWay>, back: Option<&TracedWay>) -> Option<bool> {
         let (there, back) = (there?.links()?, back?.links()?);
         Some(there.iter().eq(back.iter().rev()))

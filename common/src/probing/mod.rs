@@ -19,21 +19,21 @@ pub use window::ProbeWindow;
 /// The UDP port agents answer probes on.
 pub const PROBE_PORT: u16 = 7333;
 
-/// What to probe. Each list replaces the one before.
+/// Flows to probe. Each list replaces the previous one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeList {
-    /// By these five fields probes are sent: each source port may take another path.
+    /// Flows of the probes: each source port may take another path.
     pub flows: Vec<FlowKey>,
-    /// Each flow is probed this often.
+    /// Probe interval of each flow.
     pub period: TimeSpan,
-    /// All probes together are no more than this; the period grows where it must.
+    /// Maximum rate of all probes; the interval grows to keep it.
     pub most_rate: Rate,
-    /// Who is answered; it stays in force when the list has run out.
+    /// Addresses whose probes are answered, even after the list has expired.
     pub roster: Vec<Ipv4Addr>,
-    /// Without a fresh list, probing ends then.
+    /// Lifetime of the list: without a new one, probing ends.
     pub valid_for: TimeSpan,
-    /// How often, while the wires rest, a train of packets measures the bandwidth of each flow's way; never, without.
-    /// All trains together are no more than `most_rate`, too.
+    /// Interval of the packet trains that measure the bandwidth of each flow's path while the network is idle; without
+    /// it, there are no trains. Their total rate is also limited by `most_rate`.
     pub trains_every: Option<TimeSpan>,
 }
 
@@ -44,40 +44,40 @@ pub struct ProbeReading {
     pub tally: ProbeTally,
 }
 
-/// The source of departure and arrival times, from the worst to the best.
+/// Source of departure and arrival times, from the worst to the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stamps {
-    /// The program that sent or received: the host's own delays count as the network's.
+    /// The program: delays of the host count as delays of the network.
     Program,
     Kernel,
     Hardware,
 }
 
-/// What came of probes. Tallies of other times and flows can be merged into one. Coordinators hold half a
-/// million of these: a count that is full stays so.
+/// Counts of probes by outcome. Tallies of other times and flows can be merged. Coordinators hold half a million of
+/// them; a full counter stays at its maximum.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeTally {
     pub answered: u32,
     pub lost: LossByDirection,
-    /// The host is there, and reports that no socket answers probes.
+    /// The host answered that no socket receives probes.
     pub refused: u32,
-    /// In flight while the prober or the responder was stalled: neither answered nor lost.
+    /// In flight while the prober or the responder was stalled: counted neither as answered nor as lost.
     pub stalled: u32,
-    /// This host could not send them.
+    /// Probes that this host could not send.
     pub unsent: Unsent,
-    /// Those as large as the sender's MTU, which are not among the others.
+    /// Probes of the sender's MTU size, which are not counted elsewhere.
     pub large: Large,
-    /// Answers that came after the answer to a later probe.
+    /// Answers that arrived after the answer to a later probe.
     pub reordered: u32,
-    /// Answers that came again.
+    /// Duplicate answers.
     pub duplicated: u32,
-    /// Answered, but a clock was set meanwhile: nothing is said of their times.
+    /// Answered probes whose times are invalid, because a clock was set meanwhile.
     pub untimed: u32,
     pub times: Times,
-    /// How many of these times are by whose stamps.
+    /// Number of times by source of the timestamps.
     pub stamped: Stamped,
-    /// Of the last answer.
+    /// Routers on the path of the last answer.
     pub routers: Option<Routers>,
 }
 
@@ -89,7 +89,7 @@ pub struct Stamped {
     pub hardware: u32,
 }
 
-/// Probes without an answer, by where they were lost.
+/// Probes without an answer, by direction of the loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossByDirection {
     pub there: u32,
@@ -98,20 +98,19 @@ pub struct LossByDirection {
     pub somewhere: u32,
 }
 
-/// Probes that never left their host, by why.
+/// Probes that never left their host, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Unsent {
-    /// A rule of its own kernel, as of its firewall, stops them.
+    /// A rule of its own kernel, such as a firewall, drops them.
     pub forbidden: u32,
-    /// A queue of its own was full.
+    /// A queue of the host was full.
     pub no_room: u32,
-    /// It knows no way there.
+    /// The host has no route.
     pub no_way: u32,
 }
 
-/// Probes that one packet of the sender's MTU holds, of which it is known whether they came through. What
-/// comes back to report it is small.
+/// Probes in a packet of the sender's MTU size, with known outcome. The answers are small.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Large {
@@ -119,7 +118,7 @@ pub struct Large {
     pub lost: u32,
 }
 
-/// How many routers a probe passed.
+/// Number of routers that a probe passed, in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Routers {
@@ -127,19 +126,19 @@ pub struct Routers {
     pub back: u8,
 }
 
-/// Unusable packets on ports of probes, so far.
+/// Number of unusable packets on probe ports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Strays {
-    /// They are no probes.
+    /// Packets that are no probes.
     pub malformed: u64,
-    /// Probes of hosts that are not on the roster, and answers without a probe.
+    /// Probes from hosts that are not on the roster, and answers without a probe.
     pub foreign: u64,
-    /// Answers after their probe was given up as lost.
+    /// Answers that arrived after their probe had been counted as lost.
     pub late: u64,
 }
 
-/// The same of one host, apart for the ports that it probes from and the port that it answers on.
+/// Unusable packets of one host: on the ports from which it probes, and on the port where it answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PortStrays {
@@ -163,7 +162,7 @@ impl Stamped {
         } += 1;
     }
 
-    /// By which nearly all are: one in five may be by worse ones. None when there are none.
+    /// Returns the source of at least four fifths of the times; the others may be worse. None without times.
     pub fn mostly(&self) -> Option<Stamps> {
         let all = sum([self.program, self.kernel, self.hardware]);
         let few = all / 5;
@@ -226,12 +225,12 @@ impl Large {
 }
 
 impl ProbeTally {
-    /// Probes with a responder.
+    /// Returns the number of probes with a responder.
     pub fn sent(&self) -> u64 {
         u64::from(self.answered) + self.lost.count()
     }
 
-    /// The lost share of probes with a responder.
+    /// Returns the lost share of probes with a responder.
     pub fn loss(&self) -> Option<Loss> {
         Loss::new(self.lost.count(), self.sent())
     }
@@ -263,8 +262,7 @@ impl ProbeTally {
     }
 }
 
-/// A share that was lost, and between which bounds the true one lies in 95 of 100 cases, as Wilson
-/// has it: bounds that hold for few probes too, and where none was lost.
+/// A lost share, with the bounds of the 95 % Wilson score interval, which also hold for few probes and for no loss.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Loss {
@@ -276,10 +274,10 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// The normal distribution's 97.5th percentile.
+    /// The 97.5th percentile of the normal distribution.
     const NORMAL_QUANTILE: f64 = 1.959_963_984_540_054;
 
-    /// None when nothing was sent.
+    /// Returns none if nothing was sent.
     pub fn new(lost: u64, sent: u64) -> Option<Self> {
         if sent == 0 {
             return None;
@@ -310,7 +308,7 @@ mod tests {
 
     #[test]
     fn loss_bounds_are_wilson_intervals() {
-        // Figures from tables of the Wilson score interval.
+        // Values from tables of the Wilson score interval.
         assert_eq!(bounds(200, 20_000), [0.0087, 0.0115]);
         assert_eq!(bounds(1, 10), [0.0179, 0.4042]);
         assert_eq!(bounds(0, 600), [0.0, 0.0064]);

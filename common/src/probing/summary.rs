@@ -12,19 +12,18 @@ pub struct Summary {
     /// Probes with a responder and a known outcome.
     pub sent: u64,
     pub lost: u64,
-    /// Of these, the ones that are known to have been lost on the way there, and on the way back.
+    /// Number of those that were lost on the way there, and on the way back.
     pub lost_there: u32,
     pub lost_back: u32,
     pub loss: Option<Loss>,
     pub refused: u32,
-    /// Probes in flight while the prober or the responder was stalled: neither answered nor lost.
+    /// Probes in flight while the prober or the responder was stalled: counted neither as answered nor as lost.
     pub stalled: u32,
-    /// Probes that this host could not send. Of these, those that a rule of its own kernel stops, and
-    /// those that found a queue of its own full.
+    /// Probes that this host could not send; those that a rule of its kernel drops, and those that found a full queue.
     pub unsent: u64,
     pub unsent_forbidden: u32,
     pub unsent_no_room: u32,
-    /// Probes as large as the sender's MTU, which are not among the others, and how many were lost.
+    /// Probes of the sender's MTU size, which are not counted elsewhere, and the lost ones among them.
     pub large_sent: u64,
     pub large_lost: u32,
     pub reordered: u32,
@@ -38,7 +37,7 @@ pub struct Summary {
     pub routers: Option<Routers>,
 }
 
-/// How durations are spread, in microseconds.
+/// Distribution of durations, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Spread {
@@ -78,7 +77,7 @@ impl From<&ProbeTally> for Summary {
 }
 
 impl Spread {
-    /// None of nothing.
+    /// Returns none without durations.
     pub fn of(durations: Durations<'_>) -> Option<Self> {
         let micros = |duration: Duration| duration.as_nanos() as f64 / 1e3;
         let [least, median, p99, most] = durations.quantiles([0.0, 0.5, 0.99, 1.0])?.map(micros);

@@ -13,29 +13,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A part of a probe's duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbePart {
-    /// There and back, from stamp to stamp, without the time between at the responder.
+    /// Round-trip time between timestamps, without the time at the responder.
     Network,
-    /// Between arrival and departure there.
+    /// Time between arrival and departure at the responder.
     Responder,
-    /// Before departure and after arrival here.
+    /// Time before departure and after arrival at the prober.
     Prober,
-    /// By how much the network's time differed from that of the probe before.
+    /// Difference of the network time to that of the previous probe.
     Jitter,
 }
 
-/// The durations of all parts. Coordinators hold half a million of these, most of a few buckets, so
-/// that all lie in one piece of memory, part after part, and take no more than they need.
+/// Durations of all parts. Coordinators hold half a million of these, most with few buckets, so all buckets lie in one
+/// exact allocation, part after part.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Times {
-    /// By their places, each once.
+    /// Sorted by place, without duplicates.
     buckets: Vec<Bucket>,
 }
 
-/// In six bytes where it would have eight.
+/// Packed into six bytes instead of eight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(Rust, packed(2))]
 struct Bucket {
-    /// Part by part, the number of the bucket.
+    /// Number of the bucket, counted over all parts.
     place: u16,
     count: u32,
 }
@@ -46,9 +46,9 @@ pub struct Durations<'t>(&'t [Bucket]);
 
 /// Buckets in each doubling.
 const BUCKETS_PER_DOUBLING: u64 = 64;
-/// Of each part, with some that no duration falls into.
+/// Buckets per part, including some that are never used.
 const BUCKETS_PER_PART: u16 = 1 << 12;
-/// What the longest duration falls into.
+/// Bucket of the longest duration.
 const LAST_BUCKET: u16 = bucket_of(u64::MAX);
 
 impl ProbePart {
@@ -76,7 +76,7 @@ impl Times {
         Durations(&self.buckets[from..to])
     }
 
-    /// Most of the time all buckets are known already, and then nothing is moved.
+    /// Adds counts. Usually all buckets exist already, and nothing is moved.
     pub fn merge(&mut self, other: &Self) {
         let missing = self.add_known(other);
         if missing > 0 {
@@ -84,7 +84,7 @@ impl Times {
         }
     }
 
-    /// Adds what falls into buckets that are there; how many are not.
+    /// Adds the counts of existing buckets. Returns the number of missing buckets.
     fn add_known(&mut self, other: &Self) -> usize {
         let mut own = self.buckets.iter_mut();
         let mut at = own.next();
@@ -101,7 +101,7 @@ impl Times {
         missing
     }
 
-    /// Takes in this many buckets that are not there yet.
+    /// Inserts this number of missing buckets.
     fn take_in(&mut self, other: &Self, missing: usize) {
         let mut both = Vec::with_capacity(self.buckets.len() + missing);
         let mut own = self.buckets.iter().copied().peekable();
@@ -123,7 +123,7 @@ impl Bucket {
         self.count = self.count.saturating_add(more);
     }
 
-    /// Whether there are durations that fall into it.
+    /// Whether any duration falls into the bucket.
     fn can_be(self) -> bool {
         usize::from(self.place / BUCKETS_PER_PART) < ProbePart::ALL.len()
             && self.place % BUCKETS_PER_PART <= LAST_BUCKET
@@ -135,7 +135,7 @@ impl Bucket {
 }
 
 impl Durations<'_> {
-    /// The most by which a duration that is read back differs, as a share of what it was.
+    /// Maximum relative error of a duration that is read back.
     pub const MAX_RELATIVE_ERROR: f64 = 1.0 / 128.0;
 
     pub fn count(self) -> u64 {
@@ -146,12 +146,12 @@ impl Durations<'_> {
         self.0.is_empty()
     }
 
-    /// The duration that this share of all does not exceed: 0 gives the least, 1 the most.
+    /// Returns the duration at this quantile: 0 is the least, 1 the greatest.
     pub fn quantile(self, share: f64) -> Option<Duration> {
         self.quantiles([share]).map(|[it]| it)
     }
 
-    /// Of shares that ascend.
+    /// Returns the durations at these quantiles, in ascending order.
     pub fn quantiles<const N: usize>(self, shares: [f64; N]) -> Option<[Duration; N]> {
         let all = self.count() as f64;
         let (mut buckets, mut below, mut last) = (self.0.iter(), 0, self.0.first()?);
@@ -191,7 +191,7 @@ const fn middle_of(bucket: u16) -> u64 {
     least + (1 << shift) / 2
 }
 
-/// On its way to others, a map from places to counts.
+/// Serialized as a map from places to counts.
 impl Serialize for Times {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.buckets.iter().map(|it| (it.place, it.count)))
@@ -213,9 +213,9 @@ impl<'de> Visitor<'de> for Buckets {
         f.write_str("counts of buckets")
     }
 
-    /// Strangers may send them in any order, one more than once, and some that cannot be.
+    /// Other machines may send buckets in any order, with duplicates or impossible ones.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Times, A::Error> {
-        // No more than a few at once, however many are announced.
+        // The announced size is not trusted for the allocation.
         let mut buckets = Vec::with_capacity(map.size_hint().unwrap_or(0).min(64));
         while let Some((place, count)) = map.next_entry()? {
             let bucket = Bucket { place, count };
@@ -237,7 +237,7 @@ impl<'de> Visitor<'de> for Buckets {
     }
 }
 
-/// Part by part.
+/// Formats the parts one after another.
 impl fmt::Debug for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = ProbePart::ALL.map(|part| (part, self.of(part)));
@@ -245,7 +245,7 @@ impl fmt::Debug for Times {
     }
 }
 
-/// Their count, least, median and most.
+/// Formats count, minimum, median and maximum.
 impl fmt::Debug for Durations<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of", self.count())?;
@@ -271,7 +271,7 @@ mod tests {
         times
     }
 
-    /// Every order of magnitude, the edges of buckets, and both ends.
+    /// Durations of every magnitude, at the edges of buckets, and at both ends of the range.
     fn durations() -> Vec<u64> {
         let powers = (0..64).map(|power| 1_u64 << power);
         let around = powers.flat_map(|it| [it - 1, it, it + it / 3, it + it / 2]);

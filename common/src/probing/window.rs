@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Large, LossByDirection, ProbeTally, Routers, Unsent};
 use crate::moment::Moment;
 
-/// Tallies of the last half-minute to minute, merged.
+/// Merged tallies of the last 30 s to 60 s.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeWindow {
     earlier: ProbeTally,
@@ -38,7 +38,7 @@ impl ProbeWindow {
         tally
     }
 
-    /// How many were answered, and how many not, without the times of any.
+    /// Returns the number of answered probes, and the lost ones, without times.
     pub fn outcome(&self) -> (u64, LossByDirection) {
         let [earlier, current] = [&self.earlier, &self.current];
         let mut lost = earlier.lost;
@@ -49,7 +49,7 @@ impl ProbeWindow {
         )
     }
 
-    /// The same of the half before the one that is not over.
+    /// Returns the same for the previous half of the window.
     pub fn before(&self) -> (u64, LossByDirection) {
         (self.earlier.answered.into(), self.earlier.lost)
     }
@@ -66,18 +66,18 @@ impl ProbeWindow {
         unsent
     }
 
-    /// Of the last answer.
+    /// Returns the routers on the path of the last answer.
     pub fn routers(&self) -> Option<Routers> {
         self.current.routers.or(self.earlier.routers)
     }
 
-    /// The same, to others of its pair.
+    /// Adds the window to a tally of its pair.
     pub fn add_to(&self, all: &mut ProbeTally) {
         all.merge(&self.earlier);
         all.merge(&self.current);
     }
 
-    /// Lets go of what is too old; says whether anything is left.
+    /// Removes old tallies. Returns whether any are left.
     pub fn handle_time(&mut self, now: Moment) -> bool {
         if now.since(self.began) >= Self::HALF_WINDOW {
             self.earlier = std::mem::take(&mut self.current);

@@ -1,7 +1,7 @@
-//! The protocol of an agent and its RDMA helper: a line of JSON each, one answer for each request.
+//! The protocol between an agent and its RDMA helper: one line of JSON per request and per answer.
 //!
-//! The helper is a separate program, since a program that is linked with the RDMA libraries does not start without
-//! them, and the agent has to start everywhere.
+//! The helper is a separate program: a program linked with the RDMA libraries does not start without them, and the
+//! agent must start everywhere.
 
 use std::net::Ipv4Addr;
 
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 use super::{RdmaPort, RdmaReading, Transport};
 use crate::units::Bytes;
 
-/// No line of either is longer.
+/// Maximum length of a line.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// Which ports there are.
+    /// List the ports.
     Ports,
-    /// Answer these hosts from now on, and no others; in place of those named before.
+    /// Answer exactly these hosts from now on.
     Serve { roster: Vec<Ipv4Addr> },
-    /// Send this many messages to a host, one after the other, each of which comes back.
+    /// Send this many messages to a host, one after another; each is returned.
     Latency {
         peer: Ipv4Addr,
         transport: Transport,
         count: u32,
     },
-    /// Write this much into the memory of a host.
+    /// Write this amount into the memory of a host.
     Bandwidth { peer: Ipv4Addr, budget: Bytes },
 }
 
@@ -36,7 +36,7 @@ pub enum Answer {
     Ports(Vec<RdmaPort>),
     Serving,
     Measured(RdmaReading),
-    /// Nothing came of it.
+    /// The measurement failed.
     Failed {
         #[serde(deserialize_with = "crate::printable::text")]
         because: String,

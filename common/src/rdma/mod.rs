@@ -13,7 +13,7 @@ use crate::units::{Bytes, Rate};
 
 pub use helper::{Answer, MAX_LINE_BYTES, Request};
 
-/// The TCP port on which hosts agree on a measurement over RDMA; they answer probes on the same one of UDP.
+/// TCP port on which hosts negotiate an RDMA measurement, the same number as the UDP port of probes.
 pub const RDMA_PORT: u16 = crate::probing::PROBE_PORT;
 
 /// A port as its NIC describes it.
@@ -26,10 +26,10 @@ pub struct RdmaPort {
     pub layer: LinkLayer,
     #[serde(rename = "speed_bits_per_s")]
     pub speed: Option<Rate>,
-    /// Of the largest packet that is sent now, and that could be sent.
+    /// Active and maximum MTU in bytes.
     pub mtu_bytes: u32,
     pub most_mtu_bytes: u32,
-    /// By whose clock completions are stamped.
+    /// Clock of the completion timestamps.
     pub stamps: Stamps,
     pub gids: Vec<Gid>,
 }
@@ -62,9 +62,9 @@ pub enum GidKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// Datagrams: they are never resent, and the NIC stamps their departure.
+    /// Unreliable datagrams: they are never resent, and the NIC stamps their departure.
     Ud,
-    /// Connections, as training uses them.
+    /// Reliable connections, as training jobs use them.
     Rc,
 }
 
@@ -82,10 +82,10 @@ pub struct RdmaLatency {
     pub transport: Transport,
     pub sent: u32,
     pub lost: u32,
-    /// There and back, without the time at the responder; absent when nothing came back.
+    /// Round-trip time without the time at the responder; absent without an answer.
     pub network: Option<Times>,
     pub responder: Option<Times>,
-    /// The worse of both sides'.
+    /// The worse source of both sides.
     pub stamps: Stamps,
 }
 
@@ -102,7 +102,7 @@ pub struct Times {
     pub most: TimeSpan,
 }
 
-/// Writes over a connection, from the first one's start until the last was acknowledged.
+/// Writes over a connection, from the start of the first to the acknowledgement of the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RdmaBandwidth {
     pub peer: Ipv4Addr,
@@ -119,7 +119,7 @@ impl RdmaReading {
         }
     }
 
-    /// None of a bandwidth.
+    /// Returns none for bandwidth.
     pub fn transport(&self) -> Option<Transport> {
         match self {
             Self::Latency(it) => Some(it.transport),
@@ -129,7 +129,7 @@ impl RdmaReading {
 }
 
 impl RdmaPort {
-    /// Where a host's IPv4 address is an address of this port too, that routers can forward.
+    /// Returns the routable address of the port that is made from this IPv4 address.
     pub fn gid_of(&self, address: Ipv4Addr) -> Option<&Gid> {
         let mut gids = self.gids.iter();
         gids.find(|gid| gid.kind == GidKind::RoceV2 && gid.address() == Some(address))
@@ -137,17 +137,17 @@ impl RdmaPort {
 }
 
 impl Gid {
-    /// The IPv4 address it is made from, if it is.
+    /// Returns the IPv4 address that it is made from, if any.
     pub fn address(&self) -> Option<Ipv4Addr> {
         std::net::Ipv6Addr::from(self.bytes).to_ipv4_mapped()
     }
 }
 
 impl Times {
-    /// None of nothing.
+    /// Returns none without durations.
     pub fn of(mut durations: Vec<TimeSpan>) -> Option<Self> {
         durations.sort_unstable();
-        // The smallest that this many hundredths do not exceed.
+        // The smallest value that at least this percentage does not exceed.
         let rank = |percent: usize| (durations.len() * percent).div_ceil(100).max(1) - 1;
         let at = |percent| durations.get(rank(percent)).copied();
         Some(Self {

@@ -1,6 +1,6 @@
-//! A scenario: a fabric, its jobs, the faults with their times, and the expected results.
+//! A scenario: a fabric, its jobs, faults with their times, and expected results.
 //!
-//! The virtual cluster and the simulation read the same files through this one loader.
+//! The virtual cluster and the simulation read the same files through this loader.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ mod file;
 
 pub use file::fault::{Fault, FaultKind};
 
-/// The name of the place from which a managed cluster is run. No node may have it then.
+/// Name of the machine from which a managed cluster is operated. It is reserved in such a cluster.
 pub const STATION_NAME: &str = "station";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     pub name: String,
-    /// All that is drawn by lot in this scenario is drawn from this seed.
+    /// Seed of all random choices of this scenario.
     pub seed: u64,
     pub fabric: Fabric,
-    /// Whether nodes are reached from a station too, by a network beside the fabric.
+    /// Whether a management network reaches the nodes, in addition to the fabric.
     pub management: bool,
     pub jobs: Vec<Job>,
-    /// In order of time.
+    /// Ordered by time.
     pub faults: Vec<Fault>,
     pub expectations: Vec<Expectation>,
-    /// The switches whose routes FRR makes.
+    /// Switches with routes from FRR.
     pub frr: Vec<NodeId>,
-    /// The nodes whose packets are recorded.
+    /// Nodes whose packets are recorded.
     pub captures: Vec<NodeId>,
-    /// Jobs that have not ended by then are stopped.
+    /// Time limit; jobs that still run are stopped.
     pub limit: Duration,
 }
 
@@ -44,7 +44,7 @@ pub struct Job {
     pub hosts: Vec<NodeId>,
     pub pattern: Pattern,
     pub bytes: Bytes,
-    /// How many connections carry what one rank sends to another.
+    /// Number of connections for the data from one rank to another.
     pub flows_per_pair: u32,
     pub compute: Duration,
     pub iterations: u32,
@@ -56,26 +56,26 @@ pub struct Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     Tcp,
-    /// Datagrams to port 4791, as RoCEv2 sends them.
+    /// Datagrams to port 4791, as in RoCEv2.
     Udp4791,
     Quic,
 }
 
-/// How the flows of a job choose among equal paths, by the source ports they use.
+/// How a job's flows are spread over equal-cost paths, by their source ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathChoice {
-    /// As the switches' hash has it.
+    /// By the hash of the switches.
     Hash,
-    /// All that leave a switch for the same other switch take one path: the worst case.
+    /// All flows between two switches take one path: the worst case.
     Collide,
     /// As evenly as possible: the best case.
     Spread,
-    /// All of them past this node.
+    /// All through this node.
     Via(NodeId),
 }
 
 impl Job {
-    /// One iteration of each rank: compute, then communicate.
+    /// Returns one iteration of each rank: compute, then communicate.
     pub fn programs(&self) -> Vec<Program> {
         let mut programs = self.pattern.programs(self.hosts.len(), self.bytes);
         if !self.compute.is_zero() {
@@ -86,7 +86,7 @@ impl Job {
         programs
     }
 
-    /// What one iteration sends.
+    /// Returns the traffic of one iteration.
     pub fn traffic(&self) -> TrafficMatrix {
         let mut matrix = TrafficMatrix::default();
         for (rank, program) in self.programs().iter().enumerate() {
@@ -103,11 +103,11 @@ impl Job {
     }
 }
 
-/// What must be true of a job when the scenario is over. Absent limits are not judged.
+/// Requirements on a job at the end of the scenario. Absent limits are not checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
     pub job: usize,
-    /// Whether all iterations are to be completed.
+    /// Whether all iterations must be completed.
     pub completes: bool,
     pub max_resets: Option<u64>,
     pub max_retransmits: Option<u64>,

@@ -1,4 +1,4 @@
-//! `reweave apply`: hands a plan over to the coordinator and sees what comes of it.
+//! `reweave apply` and `reweave approve`: submit a plan to the coordinator and follow it to its outcome.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,12 +15,12 @@ use crate::kept::Whose;
 use crate::names::Names;
 use crate::page::Page;
 use crate::report::Report;
-use crate::voice::tell;
+use crate::voice::print_note;
 use crate::{Output, kept, offer, print_report, show};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a coordinator may be away while its change is followed.
+/// Maximum outage of the coordinator that a command survives while it follows a change.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Apply a plan and follow it to its outcome
@@ -49,7 +49,7 @@ pub(crate) struct Apply {
 ///
 /// Approve the plan with this generation and return as soon as the coordinator has accepted it
 ///
-/// `reweave apply` follows the plan to its outcome as well.
+/// `reweave apply` also follows the plan to its outcome.
 #[derive(Debug, Args)]
 pub(crate) struct Approve {
     /// Generation printed by `reweave plan`
@@ -79,7 +79,7 @@ impl Insistence {
     }
 }
 
-/// A plan, by its number or as it was shown.
+/// A plan, named by its generation or given as the file that `reweave plan --out` wrote.
 #[derive(Debug, Clone)]
 enum Wanted {
     Number(u64),
@@ -114,7 +114,7 @@ impl Wanted {
     }
 }
 
-/// As it was shown, or not at all.
+/// Returns the request that applies exactly this plan: the coordinator refuses it if the plan has changed since.
 fn sealed(plan: &Plan, approval: Approval) -> (Generation, Request) {
     let seals = vec![plan.seal.clone()];
     (plan.generation, approval.of_sealed(plan.generation, seals))
@@ -160,7 +160,7 @@ impl Apply {
     }
 }
 
-/// What became of the plan.
+/// Result of `reweave apply` for one plan.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct AppliedPlan {
@@ -208,7 +208,7 @@ fn begin(
     }
 }
 
-/// It was made, and is over.
+/// Error for a plan that was already applied and is over.
 fn gone(generation: Generation, outcome: &Outcome) -> CliError {
     let what = match outcome {
         Outcome::Offered => "superseded by another plan",
@@ -224,7 +224,7 @@ fn gone(generation: Generation, outcome: &Outcome) -> CliError {
     }
 }
 
-/// Has it carried out, and follows it to its end.
+/// Submits the plan and follows it to its outcome.
 pub(crate) fn carry_out(
     reach: &Reach,
     mut coordinator: Coordinator,
@@ -235,7 +235,7 @@ pub(crate) fn carry_out(
     follow(reach, coordinator, generation)
 }
 
-/// Follows what is being carried out to its end.
+/// Follows a running change to its outcome.
 pub(crate) fn follow(
     reach: &Reach,
     coordinator: Coordinator,
@@ -250,7 +250,7 @@ pub(crate) fn follow(
     follower.follow()
 }
 
-/// Follows a change to its end, one way or another, and tells what happens meanwhile.
+/// Follows a change to its outcome, and prints each phase that it enters.
 struct Follower<'r> {
     reach: &'r Reach,
     coordinator: Coordinator,
@@ -279,15 +279,15 @@ impl Follower<'_> {
         let words = changes.find(|change| change.generation == self.generation);
         let words = words.map(|change| show::phase(&change));
         if words.is_some() && words != self.last_line {
-            tell(words.as_deref().unwrap_or_default());
+            print_note(words.as_deref().unwrap_or_default());
             self.last_line = words;
         }
         Ok(record)
     }
 
-    /// A coordinator that was started again goes on with what it had begun.
+    /// Opens a new session after the last one was lost. A restarted coordinator continues the change.
     fn reach_again(&mut self, lost: &CliError) -> Result<(), CliError> {
-        tell(&format!("{}; retrying", lost.error_chain()));
+        print_note(&format!("{}; retrying", lost.error_chain()));
         let generation = self.generation;
         let end = Instant::now() + RECONNECT_TIMEOUT;
         loop {

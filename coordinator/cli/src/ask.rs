@@ -1,4 +1,4 @@
-//! A session with the coordinator, for a question or two.
+//! A session with the coordinator, for one or a few requests.
 
 use std::env;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -19,18 +19,18 @@ use crate::context::{self, Context};
 use crate::error::CliError;
 use crate::parting;
 use crate::standing::{self, Answer};
-use crate::voice::tell;
+use crate::voice::print_note;
 
-/// Where one listens that runs beside its operator.
+/// Default address: a coordinator on the operator's own machine.
 const DEFAULT_COORDINATOR: &str = "127.0.0.1";
-/// A coordinator answers in milliseconds, unless its disk or its network is in trouble.
+/// Time limit for an answer. A coordinator answers in milliseconds unless its disk or its network is in trouble.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Coordinators that have no leader need some tenths of a second to find one.
+/// Wait before another coordinator is asked. An election takes some tenths of a second.
 const LEADER_RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Where they reach each other they have found one by then.
+/// Time limit for an election: coordinators that reach each other have elected a leader by then.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where the coordinator is, and who asks.
+/// Addresses of the coordinators, and the identity of the operator.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Reach {
     /// Addresses of the coordinators; the first that answers is used [default: those of the context, or 127.0.0.1]
@@ -48,16 +48,16 @@ pub(crate) struct Reach {
     /// Context with coordinators and identity, as `reweave context list` lists them [default: the current one]
     #[arg(long, env = "REWEAVE_CONTEXT", value_name = "NAME", global = true)]
     context: Option<String>,
-    /// The same for as long as this program runs, whatever happens to the file.
+    /// Context selected at the first use. It stays the same while this program runs, even if the file changes.
     #[arg(skip)]
     selected: OnceLock<Option<Context>>,
-    /// Commands that start other programs handle signals themselves, to stop those programs.
+    /// Set for commands that start other programs: they handle signals themselves, to stop those programs.
     #[arg(skip)]
     leaves_signals: bool,
 }
 
 impl Reach {
-    /// One coordinator, asked with the certificate in this folder, by a command that heeds signals.
+    /// Returns the reach of one coordinator with the certificate in this folder. Signals end the session.
     pub(crate) fn to(coordinator: &str, identity: PathBuf) -> Self {
         Self {
             coordinator: vec![coordinator.to_owned()],
@@ -68,7 +68,7 @@ impl Reach {
         }
     }
 
-    /// What a context stores: what was given, and nothing from another context.
+    /// Returns what `context set` stores: only the options that were given, nothing from another context.
     pub(crate) fn as_context(&self, name: &str) -> Context {
         Context {
             name: name.to_owned(),
@@ -77,7 +77,7 @@ impl Reach {
         }
     }
 
-    /// The context that fills in what was not given.
+    /// Returns the context that fills in the options that were not given.
     pub(crate) fn context(&self) -> Result<Option<&Context>, CliError> {
         if let Some(selected) = self.selected.get() {
             return Ok(selected.as_ref());
@@ -86,7 +86,7 @@ impl Reach {
         Ok(self.selected.get_or_init(|| selected).as_ref())
     }
 
-    /// The same, asked by a command that heeds signals.
+    /// Returns the same reach without signal handling: the caller handles signals.
     pub(crate) fn leaving_signals(&self) -> Self {
         Self {
             leaves_signals: true,
@@ -119,7 +119,7 @@ impl Reach {
         Ok(found.collect())
     }
 
-    /// Where new members are heard: at the port after.
+    /// Returns the join addresses: by default the port after that of each coordinator.
     pub(crate) fn doors(&self) -> Result<Vec<SocketAddr>, CliError> {
         let beside = |to: SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
         Ok(self.addresses()?.into_iter().map(beside).collect())
@@ -145,14 +145,14 @@ impl Reach {
         })?;
         match identity.member().role() {
             Role::Operator | Role::Viewer => Ok(identity),
-            // A coordinator would take it for that member, and end the member's own session.
+            // A coordinator would take this session for the member's own and end the member's session.
             _ => Err(CliError::NotForPeople {
                 member: identity.member().to_string(),
             }),
         }
     }
 
-    /// The same identity, and the coordinators that it refuses: each folder has its own.
+    /// Returns the identity and the coordinators that it refuses. Each identity folder has a deny list of its own.
     fn identity_and_deny_lists(&self) -> Result<(Identity, DenyListFile), CliError> {
         let folder = self.folder()?;
         let identity = self.identity(folder.clone())?;
@@ -165,33 +165,33 @@ fn usual_identity() -> Option<PathBuf> {
     Some(own_folder("XDG_CONFIG_HOME", ".config")?.join("reweave/operator"))
 }
 
-/// A person's folder of one kind: where the variable says, or else at its usual place.
+/// Returns the user's folder of one kind: the value of the variable, else the usual place.
 pub(crate) fn own_folder(variable: &str, usual: &str) -> Option<PathBuf> {
     let named = env::var_os(variable).map(PathBuf::from);
     let named = named.filter(|path| path.is_absolute());
     named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(usual)))
 }
 
-/// What is heard of the cluster where the leader is asked for its status.
+/// State of the cluster, from the leader or from each coordinator.
 pub(crate) enum Seen {
     Led(Box<Status>),
-    /// How each coordinator stands, or why that is not known.
+    /// No leader answered. Each coordinator's own report, or the reason why it is missing.
     Leaderless(Vec<Answer>),
 }
 
-/// Its session ends with it, and the coordinator learns of the end.
+/// An open session with a coordinator. Dropping it closes the session on the coordinator, too.
 pub(crate) struct Coordinator {
     runtime: &'static Runtime,
     session: Session,
     addresses: Vec<SocketAddr>,
     identity: Identity,
     deny_lists: DenyListFile,
-    /// Who leads, as the last one said that was asked without an answer.
+    /// Leader named by the last coordinator that could not take the request.
     named: Option<SocketAddr>,
 }
 
 impl Coordinator {
-    /// Where two thirds of the certificate's life are over, it is renewed on this occasion.
+    /// Opens a session. A certificate past two thirds of its lifetime is renewed first.
     pub(crate) fn reach(reach: &Reach) -> Result<Self, CliError> {
         let (addresses, folder) = (reach.addresses()?, reach.folder()?);
         let (identity, deny_lists) = reach.identity_and_deny_lists()?;
@@ -212,7 +212,7 @@ impl Coordinator {
             && !pki::is_shared(&folder)
             && let Err(error) = coordinator.renew(&folder)
         {
-            tell(&format!(
+            print_note(&format!(
                 "warning: certificate renewal failed: {}",
                 error.error_chain()
             ));
@@ -224,7 +224,7 @@ impl Coordinator {
         &self.identity
     }
 
-    /// Of the one that was asked last.
+    /// Returns the address of the coordinator that was asked last.
     pub(crate) fn address(&self) -> SocketAddr {
         self.session.address()
     }
@@ -239,14 +239,14 @@ impl Coordinator {
         }
     }
 
-    /// Whichever coordinator leads answers, once there is one.
+    /// Sends a request to the leader, and waits for an election if there is none.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
         let runtime = self.runtime;
         runtime.block_on(self.ask_until(request, Instant::now() + ANSWER_TIMEOUT))
     }
 
-    /// Asks one coordinator after the other, until the deadline. The last answer is returned then: that it does not
-    /// lead, or still starts.
+    /// Asks one coordinator after the other until the deadline, and then returns the last answer, such as "not the
+    /// leader".
     async fn ask_until(
         &mut self,
         request: &Request,
@@ -280,8 +280,8 @@ impl Coordinator {
             })
     }
 
-    /// To the leader, and soon to the others as well: it may have died, and this one may be cut off from all of them,
-    /// so that it comes last. After a while, where no other is named.
+    /// Opens a session with the leader, or with another coordinator if the leader does not answer. The coordinator that
+    /// was asked last is tried last: it may be cut off from the others. Waits for a moment if no new leader is named.
     async fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
         let last = self.session.address();
         if leader.is_none_or(|leader| self.named == Some(leader)) {
@@ -297,7 +297,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// As the leader answers, or one that comes to lead within a moment.
+    /// Returns the leader's status. Waits for an election for up to `ELECTION_TIMEOUT`, and then returns each
+    /// coordinator's own state.
     pub(crate) fn seen(&mut self) -> Result<Seen, CliError> {
         let runtime = self.runtime;
         let answer = runtime.block_on(self.ask_this_one(&Request::Status));
@@ -307,7 +308,7 @@ impl Coordinator {
         }
     }
 
-    /// All are asked how they stand while a leader is waited for: who does not answer takes as long to find out.
+    /// Waits for a leader, and meanwhile asks every coordinator for its own state.
     async fn seen_by(&mut self, leader: Option<SocketAddr>) -> Result<Seen, CliError> {
         let standings = tokio::spawn(self.asked_standings());
         let elsewhere = async {
@@ -322,7 +323,7 @@ impl Coordinator {
         Ok(Seen::Led(Box::new(status(response?)?)))
     }
 
-    /// How each coordinator stands by itself, also where none leads.
+    /// Returns each coordinator's own state, with or without a leader.
     pub(crate) fn standings(&self) -> Vec<Answer> {
         self.runtime.block_on(self.asked_standings())
     }
@@ -336,7 +337,7 @@ impl Coordinator {
         status(self.ask(&Request::Status)?)
     }
 
-    /// A name that no node has is a mistake.
+    /// Fails for a name that no node has.
     pub(crate) fn knows(&mut self, nodes: &[String]) -> Result<(), CliError> {
         let known = self.status()?.agents;
         let is_unknown = |node: &&String| !known.iter().any(|agent| agent.node == **node);
@@ -346,7 +347,7 @@ impl Coordinator {
         }
     }
 
-    /// What is found to be wrong.
+    /// Returns the findings of the leader.
     pub(crate) fn findings(&mut self) -> Result<Findings, CliError> {
         match self.ask(&Request::Diagnose)? {
             Response::Findings(findings) => Ok(findings),
@@ -355,7 +356,7 @@ impl Coordinator {
         }
     }
 
-    /// Those that are seen to exchange something.
+    /// Returns the jobs that exchange traffic.
     pub(crate) fn jobs(&mut self) -> Result<Vec<JobStatus>, CliError> {
         match self.ask(&Request::Jobs)? {
             Response::Jobs(jobs) => Ok(jobs),
@@ -364,7 +365,7 @@ impl Coordinator {
         }
     }
 
-    /// The newest records, asked for page by page.
+    /// Returns the newest records of changes, requested page by page.
     pub(crate) fn history(&mut self, most: usize) -> Result<Vec<Record>, CliError> {
         let mut records: Vec<Record> = Vec::new();
         while records.len() < most {
@@ -390,7 +391,7 @@ impl Coordinator {
         }
     }
 
-    /// Lets some time pass, with the session alive.
+    /// Waits, and keeps the session alive.
     pub(crate) fn wait(&self, duration: Duration) {
         let slept = async { tokio::time::sleep(duration).await };
         self.runtime.block_on(slept);
@@ -403,12 +404,12 @@ impl Drop for Coordinator {
     }
 }
 
-/// The next coordinator to ask: the leader, where this one knows it.
+/// The next coordinator to ask, with the leader if the answer named one.
 struct OtherToAsk {
     leader: Option<SocketAddr>,
 }
 
-/// Whether this coordinator did not take the request, and another may. A request whose fate is unknown is not sent
+/// Returns where to send a request that this coordinator did not take. A request whose outcome is unknown is not sent
 /// again.
 fn other_to_ask(answer: &Result<Response, CliError>) -> Option<OtherToAsk> {
     match answer {
@@ -430,8 +431,8 @@ fn status(response: Response) -> Result<Status, CliError> {
     }
 }
 
-/// Asks for the deny lists before anything else. They come ahead of the answer to the first request, without a further round
-/// trip.
+/// Opens a session and requests the deny lists first. They arrive ahead of the answer to the first request, without a
+/// further round trip.
 pub(crate) async fn open_session(
     addresses: &[SocketAddr],
     identity: &Identity,
@@ -441,12 +442,14 @@ pub(crate) async fn open_session(
     Ok(session)
 }
 
-/// A coordinator of an earlier version is not asked. A session that is lost by now fails with the first request.
+/// Requests the deny lists, except from a coordinator of an earlier version. If the session is lost by now, the first
+/// request fails.
 async fn request_deny_lists(session: &Session) {
     let _ = session.send(Channel::Commands, &Request::DenyLists).await;
 }
 
-/// The answer of a coordinator that is not denied, neither before nor by the lists that it sends itself.
+/// Sends a request and returns its answer. Fails if the coordinator is on a deny list, including a list that it sends
+/// itself.
 pub(crate) async fn exchange(
     session: &Session,
     request: &Request,
@@ -569,7 +572,7 @@ mod tests {
         );
     }
 
-    /// Its coordinators answer whom they deny, and refuse all else.
+    /// A test cluster. Its coordinators answer requests for deny lists and refuse all others.
     struct Cluster {
         home: TempDir,
         authority: Authority,
@@ -589,7 +592,7 @@ mod tests {
             folder
         }
 
-        /// An operator by a context of this cluster.
+        /// Returns an operator that reaches this cluster by a context.
         fn context(&self) -> Reach {
             reach_of(Some(Context {
                 name: "any".to_owned(),
@@ -628,12 +631,12 @@ mod tests {
                 Request::DenyLists => Response::DenyLists(denied.clone()),
                 _ => Response::Refused(Refused::NoPlan),
             };
-            // Its command may be over.
+            // The command may have ended already.
             let _ = session.send(Channel::Commands, &response).await;
         }
     }
 
-    /// What it is sent is not read.
+    /// Closes each incoming session without reading it.
     async fn close_all(mut listener: Listener) {
         while let Some(accepted) = listener.accept().await {
             if let Ok(session) = accepted {
@@ -670,7 +673,7 @@ mod tests {
         assert_eq!(coordinator.address(), leads);
     }
 
-    /// As one command after the other asks.
+    /// Sends a request twice, as two commands in a row do.
     async fn asked(reach: &Reach, addresses: &[SocketAddr]) -> Result<Response, CliError> {
         let (identity, deny_lists) = reach.identity_and_deny_lists()?;
         let session = open(addresses, &identity).await?;

@@ -1,4 +1,4 @@
-//! `reweave diagnose` and `reweave explain`: what is wrong, by what a cluster or a file says.
+//! `reweave diagnose` and `reweave explain`: problems found in the cluster or in an evidence file.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use crate::kept::Keep;
 use crate::page::Page;
 use crate::report::Report;
 use crate::sim::input;
-use crate::voice::tell;
+use crate::voice::print_note;
 use crate::{Output, json, print_report, show, show_found};
 
 /// Diagnose what is wrong, with evidence
@@ -63,7 +63,7 @@ pub(crate) struct Explain {
 #[derive(Serialize)]
 struct Answer {
     findings: Vec<Cause>,
-    /// What of the evidence says nothing.
+    /// Parts of the evidence that had to be ignored, with reasons.
     doubts: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ impl Diagnose {
         let findings = causes::diagnose(&evidence, &fabric);
         let findings = findings.map_err(|source| unfit(file, source))?;
         let doubts = evidence.doubts(&fabric);
-        doubts.iter().for_each(|doubt| tell(doubt));
+        doubts.iter().for_each(|doubt| print_note(doubt));
         let answer = Answer { findings, doubts };
         print_report(output, &answer)?;
         Ok(self.exit.code(!answer.findings.is_empty()))
@@ -121,7 +121,8 @@ impl Explain {
         }
     }
 
-    /// Without hosts, a name that is no job's is looked for among hosts last.
+    /// Error for a job name that is unknown. Without hosts, the name is looked up among jobs first and among hosts
+    /// last.
     fn refused(&self, refused: Refused) -> CliError {
         match refused {
             Refused::NoSuchHost { name } if name == self.job && self.hosts.is_empty() => {
@@ -138,7 +139,7 @@ fn read(file: &Path) -> Result<Evidence, CliError> {
         path: file.to_owned(),
         source,
     };
-    // A list would do for the fields in their order, and an empty one for none.
+    // Serde would also accept a list with the fields in order, and an empty list.
     json::read::<Map<String, Value>>(file, &bytes, bad)?;
     json::read_whole(&bytes).map_err(bad)
 }
@@ -187,7 +188,7 @@ impl Report for Explanation {
     }
 }
 
-/// Beside the others, by each figure that is known.
+/// Describes the slowest pair against its peers, with each figure that is known.
 fn pair(explanation: &Explanation) -> String {
     let [from, to] = &explanation.hosts;
     let ends = match explanation.ranks {

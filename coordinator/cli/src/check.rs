@@ -1,4 +1,4 @@
-//! `reweave check`: the judge of plans, asked by hand.
+//! `reweave check`: runs the plan checker on a plan file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -62,11 +62,11 @@ fn share(text: &str) -> Result<f64, String> {
 struct Verdict {
     sound: bool,
     why: Vec<String>,
-    /// Pins of which it is unknown whether they lead anywhere.
+    /// Pins whose destination is unknown.
     not_looked_at: Vec<String>,
-    /// Of each step of its migration plan, where it has one.
+    /// Verdict on each step of the migration plan, if there is one.
     steps: Vec<StepVerdict>,
-    /// Jobs that it touches, as the plan tells.
+    /// Jobs that the plan affects, as the plan lists them.
     touched: Vec<TouchedJob>,
 }
 
@@ -95,7 +95,7 @@ impl Check {
     }
 }
 
-/// What a plan is judged on.
+/// Inputs on which a plan is judged.
 struct Ground {
     pins: Vec<Pin>,
     tables: Tables,
@@ -127,7 +127,8 @@ impl Ground {
     }
 }
 
-/// Who has which address, by the file of the fabric and by the plan; and whether the plan says so at all.
+/// Returns the owner of each address, from the fabric file and from the plan. The flag says whether the plan lists
+/// owners.
 fn owners(fabric: &Fabric, plan: &Plan) -> Result<(BTreeMap<Ipv4Addr, NodeId>, bool), Unknown> {
     let own = fabric.nodes();
     let own = own.filter_map(|(node, _)| Some((fabric.address(node)?, node)));
@@ -138,7 +139,7 @@ fn owners(fabric: &Fabric, plan: &Plan) -> Result<(BTreeMap<Ipv4Addr, NodeId>, b
     Ok((all, arguments_are_documented))
 }
 
-/// The plan by itself, and each step of its migration plan from where that says it begins.
+/// Judges the plan itself, and each step of its migration plan from the state in which that begins.
 fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict, Unknown> {
     let ground = Ground::of(fabric, named, asked)?;
     let plan = named.resolve(fabric)?;
@@ -164,7 +165,7 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict,
         circuits: &ground.circuits,
         floor: ground.floor,
         is_lossless: ground.is_lossless,
-        // Loads are not in the file: the coordinator judges them where it measures them.
+        // The file has no loads. The coordinator judges loads, as it measures them.
         ..Network::untouched(fabric)
     };
     let departing = Network {
@@ -172,7 +173,7 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict,
         circuits: &circuits,
         ..in_force
     };
-    // A plan that was not on offer may have begun anywhere.
+    // A plan that was not offered may start from any state.
     let at_rest = if named.base.is_some() {
         &in_force
     } else {
@@ -181,10 +182,10 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict,
     let mut found = check(at_rest, &plan).err().unwrap_or_default();
     let unjudged = found.extract_if(.., |it| !arguments_are_documented && leads_nowhere(it));
     let unjudged: BTreeSet<_> = unjudged.map(|it| not_looked_at(&it)).collect();
-    let mut why = words(&found);
+    let mut why = texts(&found);
     why.extend(named.hindered_by.clone());
     why.extend(has_no_course(named, &plan, &ground).then(|| NO_ORDER_REASON.to_owned()));
-    // Pins that go are lifted before all steps, and pins that come are set after them.
+    // Pins that the plan removes are lifted before all steps, and new pins are set after them.
     let kept = plan.kept_of(&ground.pins);
     let under_way = Network {
         pins: &kept,
@@ -195,7 +196,7 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict,
         let mut wanted = circuits.clone();
         wanted.extend(plan.circuits.clone());
         let arrives = check_migration(&under_way, &migration_plan, (&plan.tables, &wanted));
-        why.extend(words(&arrives.err().unwrap_or_default()));
+        why.extend(texts(&arrives.err().unwrap_or_default()));
     }
     Ok(Verdict {
         not_looked_at: unjudged.into_iter().collect(),
@@ -203,7 +204,7 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict,
     })
 }
 
-/// It may be for want of addresses: neither the plan nor the fabric file need have them.
+/// Missing addresses may be the reason: neither the plan nor the fabric file must have them.
 fn leads_nowhere(why: &Unsound) -> bool {
     let nowhere = PinFault::NoSuchDestination;
     matches!(why, Unsound::BadPin { fault, .. } if *fault == nowhere)
@@ -219,7 +220,7 @@ fn not_looked_at(why: &Unsound) -> String {
 
 const NO_ORDER_REASON: &str = "it had no safe order of steps when it was shown";
 
-/// It changes more than pins, and was shown without an order to do so.
+/// Whether the plan changes more than pins and has no migration plan.
 fn has_no_course(named: &Plan, plan: &plan::Plan, ground: &Ground) -> bool {
     let mut circuits = ground.circuits.clone();
     circuits.extend(plan.circuits.clone());
@@ -227,7 +228,7 @@ fn has_no_course(named: &Plan, plan: &plan::Plan, ground: &Ground) -> bool {
     moves && named.base.is_some() && named.migration.is_none()
 }
 
-fn words(why: &[Unsound]) -> Vec<String> {
+fn texts(why: &[Unsound]) -> Vec<String> {
     why.iter().map(Unsound::to_string).collect()
 }
 
@@ -236,7 +237,7 @@ impl Verdict {
         let steps = steps.iter().map(|(place, why)| StepVerdict {
             place: *place,
             sound: why.is_empty(),
-            why: words(why),
+            why: texts(why),
         });
         let steps: Vec<_> = steps.collect();
         Self {
@@ -307,7 +308,7 @@ mod tests {
         Fabric::parse("ring.toml", RING).unwrap()
     }
 
-    /// The name of the link that this circuit of the switch makes.
+    /// Returns the name of the link that this circuit makes.
     fn over(fabric: &Fabric, circuit: &str) -> String {
         let wanted = CircuitSet::from_text(circuit).unwrap();
         let is_it =
@@ -317,7 +318,7 @@ mod tests {
         fabric.link_name(link.unwrap())
     }
 
-    /// The ring is opened between h2 and h0; h1 sends what is for h2 over this circuit.
+    /// Returns a plan that opens the ring between h2 and h0; h1 sends traffic for h2 over the given circuit.
     fn opened(fabric: &Fabric, optical: &str, to_h2: &str) -> Plan {
         let via = |circuit: &str| json!([{ "link": over(fabric, circuit), "weight": 1 }]);
         let plan = json!({
@@ -351,7 +352,7 @@ mod tests {
         assert!(!circle.sound && circle.why[0].contains("h2"), "{circle:?}");
     }
 
-    /// First the tables of `before` by the whole ring, then the circuits, and nothing after.
+    /// Returns a plan with a migration: first the tables of `before` for the whole ring, then the circuits.
     fn by_course(rounds: &Value) -> Plan {
         let plan = opened(&ring(), "ocs0", "3-4");
         let mut plan = serde_json::to_value(&plan).unwrap();
@@ -365,7 +366,7 @@ mod tests {
 
     const RING_CIRCUITS: [[u16; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
 
-    /// With all tables there should be in one round.
+    /// Returns a plan that installs all required tables in one round.
     fn on_its_way() -> Plan {
         let plan = serde_json::to_value(opened(&ring(), "ocs0", "3-4")).unwrap();
         by_course(&json!([plan["tables"]]))
@@ -383,13 +384,13 @@ mod tests {
                 "wave 1, circuits move"
             ]
         );
-        // Without it packets pass what moves.
+        // Without that round, packets use circuits that move.
         let verdict = judge(&ring(), &by_course(&json!([])), &CheckOptions::default()).unwrap();
         assert_eq!(verdict.steps.len(), 1);
         assert!(!verdict.steps[0].sound && !verdict.sound);
     }
 
-    /// What it was judged on when it was shown, and something other than that.
+    /// Returns the plan with the given inputs recorded in it.
     fn on(plan: Plan, base: &Value) -> Plan {
         let mut plan = serde_json::to_value(plan).unwrap();
         plan["base"] = json!({
@@ -449,7 +450,7 @@ mod tests {
         assert_eq!(error.to_string(), "the fabric has no link \"h0-h9\"");
     }
 
-    /// Each sends all it has to the next, all the way around.
+    /// Each host sends all its traffic to the next one, around the ring.
     #[test]
     fn lossless_check_finds_buffer_ring() {
         let fabric = ring();
@@ -470,7 +471,7 @@ mod tests {
         assert!(objections(&plan, &asked).contains("full buffers"));
     }
 
-    /// Those that the plan lifts are gone before circuits move.
+    /// Pins that the plan lifts are gone before circuits move.
     #[test]
     fn kept_pins_block_circuits() {
         let link = over(&ring(), "5-6");
@@ -488,7 +489,7 @@ mod tests {
         assert!(said.contains(" is pinned at h0 "), "{said}");
     }
 
-    /// Its file has no addresses, as the agents know theirs.
+    /// The fabric file has no addresses: only agents know them.
     #[test]
     fn unknown_pin_destination_is_not_judged() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 1\n\

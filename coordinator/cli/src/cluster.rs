@@ -20,9 +20,9 @@ use crate::report::Report;
 use crate::version::Version;
 use crate::{Output, print_report};
 
-/// As long as those that members renew for themselves.
+/// Validity of certificates that members renew for themselves.
 const DEFAULT_DAYS: u64 = 1;
-/// A coordinator signs members for this long without the authority's key being fetched.
+/// Validity of a coordinator's signer: for this long it signs certificates without the authority's key.
 const SIGNER_VALIDITY: Duration = Duration::from_hours(24 * 365);
 
 #[derive(Debug, Subcommand)]
@@ -71,7 +71,7 @@ fn role(text: &str) -> Result<Role, UnknownRole> {
     text.parse()
 }
 
-/// A certificate that was made, and where it lies.
+/// An issued certificate and its folder.
 #[derive(Debug, Serialize)]
 pub(crate) struct Issued {
     folder: PathBuf,
@@ -131,7 +131,7 @@ pub(crate) fn issue(
     issued.collect()
 }
 
-/// More than `u32` days are refused as too long all the same.
+/// A number of days above `u32::MAX` is refused as too long like any other large number.
 fn days_of(days: u64) -> u32 {
     u32::try_from(days).unwrap_or(u32::MAX)
 }
@@ -157,7 +157,7 @@ struct Issuer<'d> {
 }
 
 impl Issuer<'_> {
-    /// Into a folder of the member's own: `agents/h0`, or `operator` for the operator `operator`.
+    /// Writes a certificate into the member's own folder: `agents/h0`, or `operator` for the operator `operator`.
     fn issue(&self, role: Role, name: &str) -> Result<Issued, CliError> {
         let folder = match role {
             _ if name == role.as_str() => self.dir.join(name),
@@ -204,7 +204,7 @@ mod tests {
         for folder in [dir.join("coordinator"), dir.join("operator"), agent.folder] {
             assert_eq!(Identity::load(&folder).unwrap().cluster().as_str(), "rack7");
         }
-        // A coordinator signs for a day, and without the authority's key.
+        // A coordinator signs for one day, without the authority's key.
         let coordinator = dir.join("coordinator");
         assert!(!coordinator.join("ca.key").exists());
         let names = ["h1".to_owned()];

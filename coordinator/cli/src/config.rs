@@ -1,4 +1,4 @@
-//! `reweave config`: settings are the coordinator's, so its program is asked about them.
+//! `reweave config`: checks settings by running the coordinator program, which owns them.
 
 use std::env;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl Config {
     }
 }
 
-/// The one beside this program, which is of the same build; or else that on the path.
+/// Returns the program beside this one, which is of the same build, else the one on the path.
 pub(crate) fn beside(name: &str) -> PathBuf {
     let beside = env::current_exe().ok();
     let beside = beside.map(|this| this.with_file_name(name));

@@ -1,4 +1,4 @@
-//! `reweave cluster member`: who the coordinators are, and how that changes while they run.
+//! `reweave cluster member`: list, add, remove and replace coordinators of a running cluster.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -49,7 +49,7 @@ pub(crate) enum Coordinators {
 #[derive(Serialize)]
 struct Members {
     coordinators: Vec<CoordinatorStatus>,
-    /// What is to be done next.
+    /// Next step for the operator.
     #[serde(skip)]
     hint: Option<String>,
 }

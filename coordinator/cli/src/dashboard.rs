@@ -1,4 +1,4 @@
-//! `reweave dashboard`: a link by which a browser shows the cluster, in the name of the operator who asks.
+//! `reweave dashboard`: a link that shows the cluster in a browser with the operator's own permissions.
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
 use crate::report::Report;
-use crate::voice::tell;
+use crate::voice::print_note;
 use crate::{Output, print_report};
 
 pub(crate) const MAX_VISIT_HOURS: u64 = 12;
@@ -67,26 +67,26 @@ impl Report for DashboardLink {
     }
 }
 
-/// Without TLS the page is shown on the coordinator's own machine alone.
+/// Without TLS the coordinator serves the page only on its own machine.
 fn hint_at_tunnel(http: SocketAddr, machine: IpAddr) {
     let port = http.port();
-    tell(&format!(
+    print_note(&format!(
         "from another machine, use  ssh -L {port}:{http} {machine}"
     ));
 }
 
 fn hint_at_authority() {
-    tell(&format!(
+    print_note(&format!(
         "the browser must trust the cluster's certificate authority, {AUTHORITY_CERTIFICATE_FILE} \
          in the folder of your certificate"
     ));
 }
 
-/// The secret is made here, and the coordinator learns its digest alone.
+/// A link with its secret. The secret is made here; the coordinator receives only its digest.
 pub(crate) struct Link {
     visit: AccessToken,
     expires_in_ms: u64,
-    /// As the coordinator has it.
+    /// HTTP address that the coordinator reports.
     http: Option<SocketAddr>,
     https: Option<SocketAddr>,
 }
@@ -114,7 +114,7 @@ impl Link {
         }
     }
 
-    /// For a browser on this machine, from which the coordinator was reached at that address.
+    /// Returns the link for a browser on this machine, which reaches the coordinator at that address.
     fn for_browser(&self, coordinator: IpAddr) -> Result<String, CliError> {
         let is_here = coordinator.is_loopback();
         match (self.http, self.https) {
@@ -131,7 +131,7 @@ impl Link {
         }
     }
 
-    /// There, or else where the coordinator says.
+    /// Returns the link at the given address, else at the address that the coordinator reports.
     pub(crate) fn at(&self, place: Option<SocketAddr>) -> Result<String, CliError> {
         let place = place.or(self.http).ok_or(CliError::NoPage)?;
         Ok(self.url("http", place))
@@ -142,7 +142,7 @@ impl Link {
     }
 }
 
-/// A coordinator that listens everywhere listens there.
+/// Replaces an unspecified address (0.0.0.0 or ::) by the address at which the machine is reached.
 fn reached(place: SocketAddr, machine: IpAddr) -> SocketAddr {
     if place.ip().is_unspecified() {
         SocketAddr::new(machine, place.port())

@@ -1,4 +1,4 @@
-//! `reweave dev`: a cluster of one machine, to look around in. No settings, no privileges, one command.
+//! `reweave dev`: a cluster on one machine to try out. It needs no settings and no privileges.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -24,16 +24,16 @@ use crate::config::beside;
 use crate::dashboard::{self, Link};
 use crate::error::CliError;
 use crate::parting::is_ignored;
-use crate::voice::{say, tell};
+use crate::voice::{print_data, print_note};
 
-/// Where the commands look for a coordinator when no option names one.
+/// Address that commands use when no option names one.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7332";
 const VALIDITY_DAYS: u64 = 1;
-/// How often it is looked whether both still run.
+/// How often both programs are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Those of one that was killed are gone within less.
+/// Time limit for the programs of a killed run to end.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The programs, each with the folder that it holds while it runs.
+/// Each program, with the folder that it locks while it runs.
 const COORDINATOR_PROGRAM: (&str, &str) = ("reweave-coordinator", "data");
 const AGENT_PROGRAM: (&str, &str) = ("reweave-agent", "state");
 
@@ -60,8 +60,8 @@ impl Dev {
         let _held = place.hold()?;
         place.prepare()?;
         let mut programs = place.start()?;
-        say(&(place.dashboard(&mut programs)? + "\n"))?;
-        tell(&format!(
+        print_data(&(place.dashboard(&mut programs)? + "\n"))?;
+        print_note(&format!(
             "{} runs as a cluster of one, until Ctrl-C; use it with REWEAVE_IDENTITY={}",
             place.node,
             place.operator().display()
@@ -72,7 +72,7 @@ impl Dev {
     }
 }
 
-/// Ctrl-C reaches the programs too, and they end by themselves.
+/// Waits for a signal or for the end of a program. Ctrl-C reaches the programs too, and they end by themselves.
 async fn until_the_end(programs: &mut Programs) -> Result<ExitCode, CliError> {
     let heeds_hangups = !is_ignored(SignalKind::hangup());
     let mut hung_up = signal(SignalKind::hangup()).map_err(CliError::Start)?;
@@ -93,7 +93,7 @@ fn usual_folder() -> Option<PathBuf> {
     Some(own_folder("XDG_STATE_HOME", ".local/state")?.join("reweave/dev"))
 }
 
-/// As the machine calls itself, if a node may be called so.
+/// Returns the host name if it is a valid node name.
 fn node_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname");
     let name = name.map(|name| name.trim().to_owned()).ok();
@@ -107,7 +107,7 @@ struct Place {
 }
 
 impl Place {
-    /// Before anything here is changed: while another one runs, all of it is that one's.
+    /// Locks the state folder before anything in it is changed.
     fn hold(&self) -> Result<LockedFolder, CliError> {
         let held = LockedFolder::hold(&self.dir).map_err(|error| match error {
             LockedFolderError::InUse { folder, by } => CliError::DevRuns { folder, by },
@@ -119,7 +119,7 @@ impl Place {
         Ok(held)
     }
 
-    /// Of a program of one that was killed.
+    /// Waits until a program of a killed run has released its folder.
     fn await_end(&self, program: &'static str, folder: &str) -> Result<(), CliError> {
         let deadline = Instant::now() + EXIT_TIMEOUT;
         loop {
@@ -138,7 +138,7 @@ impl Place {
         }
     }
 
-    /// New certificates are made each time: they are good for a day.
+    /// Issues new certificates on each start: they are valid for one day.
     fn prepare(&self) -> Result<(), CliError> {
         let certificates = self.dir.join("certificates");
         if !certificates.join("ca.pem").exists() {
@@ -163,7 +163,7 @@ impl Place {
         self.dir.join("certificates/operator")
     }
 
-    /// A link to it, once the coordinator answers.
+    /// Waits until the coordinator answers, and returns a link to the dashboard.
     fn dashboard(&self, programs: &mut Programs) -> Result<String, CliError> {
         let reach = Reach::to(DEFAULT_LISTEN, self.operator());
         let deadline = Instant::now() + ANSWER_TIMEOUT;
@@ -200,7 +200,7 @@ impl Place {
         ]))
     }
 
-    /// What it says goes into a file beside what it keeps, after what was said before.
+    /// Starts a program. Its output is appended to a log file beside its state folder.
     fn program(&self, name: &'static str, arguments: &str) -> Result<Program, CliError> {
         let path = self.dir.join(format!("{name}.log"));
         let log = Log::open(path)?;
@@ -215,7 +215,7 @@ impl Place {
     }
 }
 
-/// It ends with this process, however that ends.
+/// The kernel ends the child with this process, even if this process is killed.
 #[allow(
     unsafe_code,
     reason = "the code between fork and exec makes one system call"
@@ -225,7 +225,7 @@ fn spawn_bound(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// What a program says, since it was started.
+/// Output of a program since its start.
 struct Log {
     path: PathBuf,
     file: File,
@@ -256,7 +256,7 @@ impl Log {
     }
 }
 
-/// They end with this.
+/// Both programs. Dropping this value ends them.
 struct Programs([Program; 2]);
 
 impl Programs {
@@ -272,7 +272,7 @@ struct Program {
 }
 
 impl Program {
-    /// Its last words say why it ended.
+    /// Fails if a program has ended, with the last lines of its log.
     fn expect_running(&mut self) -> Result<(), CliError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -305,7 +305,7 @@ mod tests {
         Dev { dir }.run().unwrap_err()
     }
 
-    /// All files below, with what is in them.
+    /// Returns all files below a folder, with their contents.
     fn content(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         for entry in fs::read_dir(dir).unwrap() {

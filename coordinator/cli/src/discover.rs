@@ -1,4 +1,4 @@
-//! `reweave discover`: writes the file of a fabric from what its agents see.
+//! `reweave discover`: writes a fabric file from what agents see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::pager::say_paged;
+use crate::pager::print_paged;
 use crate::report::Report;
 use crate::{Output, kept, print, print_report};
 
@@ -59,7 +59,7 @@ impl Discover {
         let fabric = Fabric::parse("the fabric", &text).map_err(CliError::Input)?;
         match (&self.file, output) {
             (Some(file), _) => keep(file, &text, &found, &fabric, output),
-            (None, Output::Table) => say_paged(&text),
+            (None, Output::Table) => print_paged(&text),
             (None, _) => print(output, &found, |_| {}),
         }
     }
@@ -86,7 +86,7 @@ fn part(coordinator: &mut Coordinator, from_link: usize) -> Result<Discovered, C
     }
 }
 
-/// As a whole or not at all.
+/// Replaces the file atomically.
 fn keep(
     file: &Path,
     text: &str,
@@ -126,7 +126,7 @@ impl Report for Written<'_> {
     }
 }
 
-/// A line for each thing that a person has to look at.
+/// Returns one line for each entry that an operator must review.
 fn unsure(found: &Discovered) -> Vec<String> {
     let nodes = found.nodes.iter().filter(|node| !node.doubts.is_empty());
     let nodes = nodes.map(|node| {
@@ -148,7 +148,7 @@ fn unsure(found: &Discovered) -> Vec<String> {
     nodes.chain(links).chain(loose).chain(doubts).collect()
 }
 
-/// What others call themselves stays within its line.
+/// Removes line breaks from names that come from other machines.
 fn plainly(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -165,7 +165,7 @@ fn ends(link: &DiscoveredLink) -> String {
         .join(" to ")
 }
 
-/// The file. Everything that is not a comment in it was seen.
+/// Returns the text of the fabric file. Every line that is no comment was observed.
 pub(crate) fn text(found: &Discovered) -> String {
     let mut text = String::from("# As agents see it.\nkind = \"graph\"\n");
     let (nodes, unfit): (Vec<_>, Vec<_>) = found
@@ -211,7 +211,7 @@ fn write_node(text: &mut String, node: &DiscoveredNode) {
     let _ = writeln!(text, "name = \"{}\"\nrole = \"{role}\"", node.name);
 }
 
-/// Parallel links stand together, as the file has them.
+/// Groups parallel links, as the file lists them together.
 fn cables<'l>(links: &[&'l DiscoveredLink]) -> impl Iterator<Item = Vec<&'l DiscoveredLink>> {
     let mut cables: BTreeMap<[&str; 2], Vec<_>> = BTreeMap::new();
     for &link in links {
@@ -222,7 +222,7 @@ fn cables<'l>(links: &[&'l DiscoveredLink]) -> impl Iterator<Item = Vec<&'l Disc
     cables.into_values()
 }
 
-/// All of them between the same two nodes, and as fast as the slowest.
+/// Writes all links between two nodes as one entry, at the rate of the slowest.
 fn write_cables(text: &mut String, cables: &[&DiscoveredLink]) {
     text.push('\n');
     cables.iter().for_each(|link| write_because(text, link));
@@ -252,7 +252,7 @@ fn write_because(text: &mut String, link: &DiscoveredLink) {
     let _ = writeln!(text, "# {}: {because}", ends(link));
 }
 
-/// To be corrected by hand.
+/// Writes an implausible link as a comment, to be corrected by hand.
 fn write_unsound(text: &mut String, link: &DiscoveredLink) {
     text.push('\n');
     write_because(text, link);
@@ -359,7 +359,7 @@ mod tests {
         assert!(text.contains("\n# gbps = \n"), "{text}");
     }
 
-    /// Names come from the wire, and any node can send any name.
+    /// Names come from the network, and any node can send any name.
     #[test]
     fn discovered_names_stay_within_their_lines() {
         let evil = "x\"\n[[node]]\nname = \"y\u{1b}[2J";

@@ -1,4 +1,4 @@
-//! Times that people give as options: `500ms`, `30s`, `10m`, `2h`.
+//! Durations in options: `500ms`, `30s`, `10m`, `2h`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 
-/// A bare number counts `unit`, where the option's name ends with it, and is refused elsewhere.
+/// Parses a duration. A bare number is in `unit` if the option's name ends with that unit, and is refused otherwise.
 pub(crate) fn parse(
     text: &str,
     unit: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What can go wrong for the commands.
+//! Errors of the commands.
 
 use std::io;
 use std::net::SocketAddr;
@@ -63,13 +63,13 @@ pub(crate) enum CliError {
     },
     #[error("cannot find {name}: write --coordinator as ADDRESS, ADDRESS:PORT or NAME:PORT")]
     NoSuchAddress { name: String, source: io::Error },
-    /// Its source says of each address why not.
+    /// The source holds the reason for each address.
     #[error("cannot reach {}", coordinators(addresses))]
     Reach {
         addresses: Vec<SocketAddr>,
         source: Box<LinkError>,
     },
-    /// By the list beside the identity, each of them.
+    /// Each coordinator is on the deny list beside the identity.
     #[error(
         "cannot use {}: {}; give the address of another coordinator with --coordinator or `reweave \
          context set`",
@@ -228,7 +228,7 @@ pub(crate) enum CliError {
              the file", path.display())]
     Edited {
         path: PathBuf,
-        /// With a colon, where it is known.
+        /// Line number with a colon, if it is known.
         line: String,
         place: String,
     },
@@ -445,7 +445,7 @@ pub(crate) enum CliError {
     Shelf(#[source] ShelfError),
     #[error("cannot read the history")]
     Past(#[source] Box<PastError>),
-    /// What the file of a fabric does not allow.
+    /// An error in a fabric file.
     #[error("{}", path.display())]
     On { path: PathBuf, source: Box<Self> },
     #[error("{0}")]
@@ -465,7 +465,7 @@ impl CliError {
         }
     }
 
-    /// No coordinator that was asked has reported its state.
+    /// Returns the error for coordinators of which none has reported its state.
     pub(crate) fn without_standing(answers: &[Answer]) -> Self {
         let failures = answers.iter().filter_map(|(address, answer)| {
             let why = answer.as_ref().err()?;
@@ -476,22 +476,22 @@ impl CliError {
         }
     }
 
-    /// Whether another session may bring what this one did not.
+    /// Whether a new session may succeed.
     pub(crate) fn is_of_the_session(&self) -> bool {
         matches!(self, Self::Ask(_) | Self::NoAnswer { .. })
     }
 
-    /// Whether it is worth asking again: coordinators come and go.
+    /// Whether a retry may succeed, because coordinators come and go.
     pub(crate) fn may_pass(&self) -> bool {
         self.is_of_the_session() || matches!(self, Self::Reach { .. })
     }
 
-    /// With all that led to it.
+    /// Returns the error with all its sources in one line.
     pub(crate) fn error_chain(&self) -> String {
         error_chain(self)
     }
 
-    /// What is wrong with what was given is wrong on the fabric of this file.
+    /// Adds the fabric file to an error about invalid input.
     pub(crate) fn on(self, fabric: &Path) -> Self {
         let path = fabric.to_owned();
         match self {
@@ -517,7 +517,7 @@ impl CliError {
         }
     }
 
-    /// The same where the fabric may be the coordinator's.
+    /// Adds the fabric file, if there is one; otherwise the fabric is the coordinator's.
     pub(crate) fn on_any(self, fabric: Option<&Path>) -> Self {
         match fabric {
             Some(fabric) => self.on(fabric),
@@ -591,7 +591,7 @@ impl CliError {
         }
     }
 
-    /// Whether there is nothing of that kind to ask for.
+    /// Whether the request asks for something that does not exist.
     fn is_of_what_is_asked(&self) -> bool {
         matches!(
             self,
@@ -613,7 +613,7 @@ impl CliError {
         )
     }
 
-    /// Whether a file that was given cannot be read, or is not what it has to be.
+    /// Whether a given file is unreadable or invalid.
     fn is_of_a_file(&self) -> bool {
         matches!(
             self,
@@ -649,7 +649,7 @@ fn coordinators(addresses: &[SocketAddr]) -> String {
     }
 }
 
-/// Whether what was given is nothing that the cluster has.
+/// Whether a given name is unknown to the cluster.
 fn names_nothing(refused: &Refused) -> bool {
     matches!(
         refused,
@@ -663,8 +663,7 @@ fn names_nothing(refused: &Refused) -> bool {
     )
 }
 
-/// Whether what was given cannot be simulated.
-/// In as few characters as say it.
+/// Formats a value with as few characters as possible.
 fn figure(value: f64) -> String {
     format!("{value:?}").trim_end_matches(".0").to_owned()
 }

@@ -1,4 +1,4 @@
-//! `--exit-code`: a script learns by the exit code alone whether anything was found.
+//! `--exit-code`: the exit code says whether anything was found.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,4 @@
-//! `reweave export`: the fabric, in the formats of schedulers that place jobs on it, and the settings of the jobs'
-//! library.
+//! `reweave export`: the fabric in the formats of schedulers, and settings for NCCL.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,9 +16,9 @@ use crate::ask::Reach;
 use crate::error::CliError;
 use crate::job::{Hostlist, hostlist};
 use crate::nccl::derived;
-use crate::say;
+use crate::print_data;
 use crate::sim::input;
-use crate::voice::tell;
+use crate::voice::print_note;
 
 /// Write the fabric for schedulers and for NCCL
 ///
@@ -132,7 +131,7 @@ impl Export {
             Self::Nccl(asked) => asked.emitted(reach),
             Self::NcclTopo(asked) => asked.emitted(),
         };
-        say(&text?)
+        print_data(&text?)
     }
 }
 
@@ -165,13 +164,13 @@ impl ForSlurm {
 }
 
 impl ForNccl {
-    /// What is named wins over what is derived.
+    /// Options win over derived values.
     fn emitted(&self, reach: &Reach) -> Result<String, CliError> {
         let release: nccl::Release = self.nccl.parse()?;
         let mut environment = self.named();
         if let Some(Hostlist(hosts)) = &self.hosts {
             let found = derived(reach, hosts, self.all_reduce_bytes, self.ranks_per_host)?;
-            found.remarks.iter().for_each(|remark| tell(remark));
+            found.remarks.iter().for_each(|remark| print_note(remark));
             found.complete(&mut environment);
         }
         Ok(environment.emit(release)?)
@@ -199,7 +198,7 @@ impl ForTopo {
         corrected(&dump, &nets, release).map_err(|source| self.misread(source))
     }
 
-    /// All NICs are at the host's only link, or each where it is said to be.
+    /// Returns the NICs with their links: all at the host's only link, or each at the link that an option names.
     fn nets(&self, fabric: &Fabric, dump: &str) -> Result<Vec<Net>, CliError> {
         let unknown = || CliError::NoHost {
             name: self.host.clone(),

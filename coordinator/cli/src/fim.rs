@@ -1,4 +1,4 @@
-//! `reweave fim`: how evenly flows are spread over links that stand for one another.
+//! `reweave fim`: how evenly flows are spread over equivalent links.
 
 use std::process::ExitCode;
 

@@ -1,10 +1,10 @@
-//! `reweave --help`: commands under headings, by what a person wants to do.
+//! `reweave --help`: commands grouped under headings by purpose.
 
 use std::fmt::Write as _;
 
 use clap::Command;
 
-/// Every command, once, in the order in which a person meets them.
+/// Every command once, in the order of a first use.
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Look",
@@ -57,7 +57,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Clap has no headings for commands, so they are part of the template.
+/// Puts the groups into clap's template, because clap has no headings for commands.
 pub(crate) fn grouped(command: Command) -> Command {
     let commands = commands(&command);
     command.help_template(format!(
@@ -115,7 +115,7 @@ mod tests {
                 (1..=MAX_SUMMARY_CHARS).contains(&length),
                 "{name}: {summary}"
             );
-            // Braces are tags of the template.
+            // Clap reads braces as tags of the template.
             assert!(!summary.contains(['{', '}', '\n']), "{name}: {summary}");
         }
     }

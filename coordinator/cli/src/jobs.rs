@@ -1,4 +1,4 @@
-//! `reweave jobs`: which hosts work together, and how that goes.
+//! `reweave jobs`: jobs with their hosts, iteration times and rates.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ impl Report for JobList {
         lay_out_registered(page, &self.registered);
     }
 
-    /// A registered job may be among those that traffic shows.
+    /// Returns the names of a job, because a registered job may be one that traffic shows.
     fn names(&self) -> Vec<String> {
         let registered = self.registered.iter().map(|it| &it.job);
         let mut known = BTreeSet::new();
@@ -93,7 +93,7 @@ fn lay_out(page: &mut Page, jobs: &[JobStatus]) {
     page.table(headings, rows);
 }
 
-/// Also with the flows of each, and which hosts it has.
+/// Adds the flows and the hosts of each job.
 fn lay_out_wide(page: &mut Page, jobs: &[JobStatus]) {
     if jobs.is_empty() {
         return lay_out(page, jobs);
@@ -157,7 +157,7 @@ fn row(page: &Page, job: &JobStatus) -> [String; 8] {
     ]
 }
 
-/// Red where it is not kept.
+/// Red if the promise is not kept.
 fn promised(page: &Page, promise: &Promise) -> String {
     let [low, high]: [Rate; 2] = promise.predicted_bits_per_s;
     let words = format!("{low} .. {high}");

@@ -63,7 +63,7 @@ impl Join {
         print_report(output, &JoinedMember { folder, member })
     }
 
-    /// On a command line every user of the machine can read it.
+    /// Returns the token. On a command line every user of the machine can read it, hence `-`.
     fn token(&self) -> Result<String, CliError> {
         if self.token != "-" {
             return Ok(self.token.clone());

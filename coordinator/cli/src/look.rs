@@ -1,5 +1,4 @@
-//! `reweave hosts | links | paths`: one part of the status, all of it, and in the order in which
-//! people look.
+//! `reweave hosts`, `links` and `paths`: one part of the status each, without a limit on rows.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -92,7 +91,7 @@ impl Report for LinksAnswer<'_> {
         show::links::wide_table(page, &self.links, self.findings);
     }
 
-    /// Both directions of a link have one name.
+    /// Returns the name of the link, which is the same in both directions.
     fn names(&self) -> Vec<String> {
         let mut known = BTreeSet::new();
         let names = self.links.iter().map(|link| &link.hop.link);
@@ -109,7 +108,7 @@ impl Report for PathsAnswer<'_> {
         show::flows::wide_paths(page, &self.paths, &self.names);
     }
 
-    /// As `reweave trace` takes them.
+    /// Returns the names of the flow as `reweave trace` accepts them.
     fn names(&self) -> Vec<String> {
         self.paths.iter().map(|it| it.flow.to_string()).collect()
     }
@@ -149,7 +148,7 @@ impl Paths {
     }
 }
 
-/// All nodes that a flow comes by, as far as its way is known.
+/// Returns all known nodes on the path of a flow.
 fn passed(flow: &FlowStatus) -> Vec<&str> {
     let hops = flow.path.iter().flatten();
     let inner = hops.map(|Hop { to, .. }| to.as_str());
@@ -164,7 +163,7 @@ impl Only {
         self.seen_by(&mut Coordinator::reach(reach)?)
     }
 
-    /// A name that no node has is a mistake, and not an empty table.
+    /// Returns the status, and fails for a name that no node has.
     fn seen_by(&self, coordinator: &mut Coordinator) -> Result<Status, CliError> {
         let status = coordinator.status()?;
         let is_unknown = |node: &&String| !status.agents.iter().any(|agent| agent.node == **node);

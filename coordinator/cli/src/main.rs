@@ -1,8 +1,8 @@
-//! `reweave`: what people and scripts ask of a cluster.
+//! `reweave`: the command line for operators and scripts.
 //!
-//! It asks the coordinator and shows what it answers, and decides nothing by itself. Data goes to
-//! standard output, words to standard error. Exit code 0 is done, 1 failed, 2 bad usage or input, and
-//! 3 found or pending: with an option such as `--exit-code`, or where the help of the command says so.
+//! Commands ask the coordinator and show its answer; they decide nothing. Data goes to standard output, messages to
+//! standard error. Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 found or pending, with an option such as
+//! `--exit-code` or where the help of the command says so.
 
 #![deny(
     clippy::print_stdout,
@@ -84,10 +84,10 @@ use kept::{Keep, Shown, Whose};
 use names::Names;
 use output::Output;
 use page::{Color, Page};
-use pager::say_paged;
+use pager::print_paged;
 use report::Report;
 use standing::{Answer, Leaderless};
-use voice::{in_a_line, print_as_is, say, say_as_asked, tell};
+use voice::{in_a_line, print_as_is, print_data, print_help, print_note};
 
 /// Measure the network of a training cluster, find what slows its jobs, and reroute while they run
 #[derive(Debug, Parser)]
@@ -225,10 +225,10 @@ fn main() -> ExitCode {
     let outcome = match parsed(env::args_os()) {
         Ok(arguments) => run(&arguments),
         Err(error) if error.use_stderr() => return refuse(&error),
-        Err(help) => say_as_asked(&help),
+        Err(help) => print_help(&help),
     };
     outcome.unwrap_or_else(|error| {
-        tell(&format!("error: {}", error.error_chain()));
+        print_note(&format!("error: {}", error.error_chain()));
         ExitCode::from(error.exit_code())
     })
 }
@@ -238,7 +238,7 @@ fn parsed(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Erro
     Arguments::from_arg_matches(&grammar.try_get_matches_from(words)?)
 }
 
-/// For any command, but a command that is run for the user may have empty arguments.
+/// Refuses empty option values. The command that `reweave run` starts may have empty arguments.
 fn refusing_empty_names(command: clap::Command) -> clap::Command {
     let text = TypeId::of::<String>();
     let named = command.mut_args(move |arg| {
@@ -252,7 +252,7 @@ fn refusing_empty_names(command: clap::Command) -> clap::Command {
     named.mut_subcommands(refusing_empty_names)
 }
 
-/// What is wrong with the words that were given. They are quoted: such that steer a terminal are not.
+/// Prints a usage error. Control characters in the quoted arguments are made visible.
 fn refuse(error: &clap::Error) -> ExitCode {
     let plain = env::args_os().map(|word| in_a_line(&word.to_string_lossy()));
     let again = parsed(plain.map(OsString::from)).err();
@@ -313,7 +313,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     }
 }
 
-/// The status, in which people see findings too.
+/// The status, with findings for a human reader.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct StatusAnswer {
@@ -346,7 +346,7 @@ fn show_status(
         Seen::Led(status) => status,
         Seen::Leaderless(answers) => return show_standing(&answers, output),
     };
-    // What is printed for scripts has no findings, and waits for none.
+    // Output for scripts has no findings, so none are requested.
     let findings = match output {
         _ if exit.exit_code => coordinator.findings()?,
         Output::Table => found_by(&mut coordinator, status.generation),
@@ -366,10 +366,10 @@ fn needs_a_person(status: &Status, findings: &Findings) -> bool {
     has_trouble || !status.alarms.is_empty() || !findings.findings.is_empty()
 }
 
-/// Where findings are unavailable, all else is shown, and that they are.
+/// Returns the findings, or a remark that they are unavailable.
 fn found_by(coordinator: &mut Coordinator, generation: Generation) -> Findings {
     coordinator.findings().unwrap_or_else(|error| {
-        tell(&format!(
+        print_note(&format!(
             "findings are unavailable: {}",
             error.error_chain()
         ));
@@ -385,7 +385,7 @@ fn none_under(generation: Generation) -> Findings {
     }
 }
 
-/// No coordinator leads, and an operator who asks what is wrong needs to know who is missing.
+/// Shows each coordinator's own state when there is no leader: an operator needs to know which one is missing.
 fn show_standing(answers: &[Answer], output: Output) -> Result<ExitCode, CliError> {
     let Some(seen) = Leaderless::of(answers) else {
         return Err(CliError::without_standing(answers));
@@ -406,7 +406,7 @@ struct FindingsAnswer {
     findings: Findings,
     #[serde(skip)]
     names: Names,
-    /// Only people see which jobs a collision hurts.
+    /// Jobs, to name those that a collision slows. Only text output has them.
     #[serde(skip)]
     jobs: Vec<JobStatus>,
 }
@@ -450,12 +450,12 @@ impl Report for HistoryAnswer {
     }
 }
 
-/// Asks, and shows the answer with the names of the nodes that it speaks of.
+/// Sends a request and prints the answer, with names in place of addresses.
 fn show(reach: &Reach, output: Output, request: &Request) -> Result<ExitCode, CliError> {
     show_and_keep(reach, output, request, &Keep::default())
 }
 
-/// The same, and a plan is written down.
+/// Same as `show`, and writes the plan into a file.
 fn show_and_keep(
     reach: &Reach,
     output: Output,
@@ -465,7 +465,7 @@ fn show_and_keep(
     show_found(reach, output, request, keep).map(|_| ExitCode::SUCCESS)
 }
 
-/// The same, and whether there is a plan or a finding.
+/// Same as `show`, and returns whether there is a plan or a finding.
 fn show_found(
     reach: &Reach,
     output: Output,
@@ -515,10 +515,10 @@ fn show_history(
     print_report(output, &HistoryAnswer { history, names })
 }
 
-/// Prints an answer that lays itself out.
+/// Prints a report.
 fn print_report(output: Output, report: &impl Report) -> Result<ExitCode, CliError> {
     match output {
-        Output::Name => say(&lines(&report.names())),
+        Output::Name => print_data(&lines(&report.names())),
         Output::Wide => print(output, report, |page| report.lay_out_wide(page)),
         _ => print(output, report, |page| report.lay_out(page)),
     }
@@ -528,16 +528,16 @@ fn lines(names: &[String]) -> String {
     names.iter().map(|name| in_a_line(name) + "\n").collect()
 }
 
-/// Prints an answer: with its version for scripts, laid out for people.
+/// Prints an answer: with its version for scripts, laid out as text otherwise.
 fn print(
     output: Output,
     value: &impl Serialize,
     lay_out: impl FnOnce(&mut Page),
 ) -> Result<ExitCode, CliError> {
-    say_paged(&text(output, value, lay_out)?)
+    print_paged(&text(output, value, lay_out)?)
 }
 
-/// One of several answers of a command.
+/// Prints one of several answers of a command.
 fn document(
     output: Output,
     value: &impl Serialize,
@@ -606,7 +606,7 @@ mod tests {
             command(&["clus", "mem", "li"]),
             Command::Cluster(cluster::Cluster::Member(coordinators::Coordinators::List))
         ));
-        // A whole name goes before longer ones.
+        // An exact name wins over longer ones.
         assert!(matches!(command(&["job", "fr", "h0"]), Command::Job(_)));
         assert!(matches!(command(&["jobs"]), Command::Jobs(_)));
         let ambiguous = asked(&["ap", "7"]).unwrap_err();

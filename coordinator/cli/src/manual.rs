@@ -1,5 +1,4 @@
-//! `reweave completions` and `reweave man`: what shells and people read of the commands, made from the
-//! commands themselves.
+//! `reweave completions` and `reweave man`: shell completions and manual pages, generated from the commands.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +8,7 @@ use clap::{CommandFactory as _, Subcommand};
 use clap_complete::Shell;
 
 use crate::error::CliError;
-use crate::{Arguments, say};
+use crate::{Arguments, print_data};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Manual {
@@ -54,7 +53,7 @@ impl Manual {
 fn complete(shell: Shell) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "reweave", &mut script);
-    say(&String::from_utf8_lossy(&script))
+    print_data(&String::from_utf8_lossy(&script))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `reweave cluster token` and `revoke`: who may come in, and who may not any longer.
+//! `reweave cluster token` and `revoke`: admit members, and revoke them.
 
 use std::process::ExitCode;
 use std::slice;
@@ -51,7 +51,7 @@ fn role(text: &str) -> Result<Role, UnknownRole> {
     text.parse()
 }
 
-/// A token that was made.
+/// A join token that was created.
 #[derive(Debug, Serialize)]
 struct Made {
     expires_in_ms: u64,
@@ -82,7 +82,7 @@ impl Token {
         print_report(output, &MadeTokens { tokens })
     }
 
-    /// The secret is made here, and the coordinator learns its digest alone.
+    /// Creates the secret here. The coordinator receives only its digest.
     fn make(
         &self,
         coordinator: &mut Coordinator,
@@ -140,8 +140,8 @@ impl Revoke {
         print_report(output, &RevokedMember { known, revoked })
     }
 
-    /// As far as can be said: nodes are known by the fabric, and there is no list of all others. What was asked for is
-    /// done already, and does not fail for this.
+    /// Whether the name is known. Only node names can be checked, against the fabric. The request is done already, so
+    /// an error here is ignored.
     fn is_known(&self, coordinator: &mut Coordinator) -> bool {
         let known = match self.role {
             Role::Agent => coordinator.knows(slice::from_ref(&self.name)),

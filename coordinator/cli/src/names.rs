@@ -1,4 +1,4 @@
-//! The names of nodes, for flows that come as addresses.
+//! Names of nodes for the addresses of flows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -23,7 +23,7 @@ impl Names {
         }
     }
 
-    /// What to call these flows: by their ends, and with ports where that is not enough.
+    /// Returns names for these flows: by their hosts, with ports if those are ambiguous.
     pub(crate) fn flows(&self, flows: impl IntoIterator<Item = FlowKey>) -> FlowNames<'_> {
         let flows: BTreeSet<_> = flows.into_iter().collect();
         let mut pairs: BTreeMap<_, Vec<FlowKey>> = BTreeMap::new();
@@ -56,14 +56,14 @@ pub(crate) struct FlowNames<'n> {
 }
 
 impl FlowNames<'_> {
-    /// A text of the coordinator's, with the names of these flows in place of their addresses.
+    /// Replaces the addresses of these flows by names in a text of the coordinator.
     pub(crate) fn named(&self, text: &str) -> String {
         let named =
             |text: String, flow: &FlowKey| text.replace(&flow.to_string(), &self.name(flow));
         self.flows.iter().fold(text.to_owned(), named)
     }
 
-    /// `h1 > h5`, or `h1:49152 > h5:5001` where there are several.
+    /// Returns `h1 > h5`, or `h1:49152 > h5:5001` if there are several flows between them.
     pub(crate) fn name(&self, flow: &FlowKey) -> String {
         let with_ports = self.with_ports.contains(&ends(flow));
         let end = |end: SocketAddrV4| {

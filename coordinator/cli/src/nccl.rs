@@ -1,5 +1,4 @@
-//! NCCL's settings for a job that the fabric knows better: over which NICs, by how many queue pairs, and by which
-//! algorithm and protocol.
+//! NCCL settings for a job that follow from the fabric: NICs, queue pairs, algorithm and protocol.
 
 use std::fmt::Write as _;
 
@@ -12,7 +11,7 @@ use crate::error::CliError;
 use crate::plan::measured::Cluster;
 use crate::plan::tuner::quickest;
 
-/// By what is known of the fabric; what is not known stays NCCL's.
+/// Settings derived from the fabric. Unset fields leave the choice to NCCL.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Derived {
     pub(crate) devices: Vec<String>,
@@ -64,7 +63,8 @@ impl Derived {
         }
     }
 
-    /// NCCL takes ll128 by itself where that was tested, and no setting is to force it.
+    /// Sets algorithm and protocol. NCCL picks LL128 by itself on tested hardware, and no setting may force it
+    /// elsewhere.
     fn take_best(&mut self, (algorithm, protocol): Combination) {
         self.algorithm = Some(algorithm.to_string());
         match protocol {
@@ -77,7 +77,7 @@ impl Derived {
         }
     }
 
-    /// Where no option names a value.
+    /// Fills in the settings that no option names.
     pub(crate) fn complete(self, environment: &mut Environment) {
         if environment.devices.is_empty() {
             environment.devices = self.devices;
@@ -91,7 +91,7 @@ impl Derived {
         }
     }
 
-    /// What both ends, or all ranks, must be set to alike, where each host is set by itself.
+    /// Removes the settings that must be equal on both ends or on all ranks, for jobs whose hosts are set one by one.
     pub(crate) fn forget_common(&mut self) {
         let common = [
             ("queue pairs", self.queue_pairs.take().is_some()),
@@ -166,7 +166,7 @@ mod tests {
         );
     }
 
-    /// What is large goes as it is, and what is small must not wait for fences.
+    /// Large all-reduces are sent as they are; small ones must not wait for memory fences.
     #[test]
     fn all_reduce_size_decides_protocol() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\

@@ -1,4 +1,4 @@
-//! `reweave apply` without a number: the newest plan on offer is shown, and a person says whether it is carried out.
+//! `reweave apply` without an argument: shows the newest offered plan and asks for confirmation.
 
 use std::io::{self, IsTerminal as _};
 
@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::show;
 use crate::voice::print_as_is;
 
-/// The session ends before a person answers: reading a plan may take minutes.
+/// Returns the plan once it is confirmed. The session is closed before the question: an operator may read for minutes.
 pub(crate) fn accepted(reach: &Reach, yes: bool) -> Result<Plan, CliError> {
     let plan = shown(&mut Coordinator::reach(reach)?, yes)?;
     let generation = plan.generation;
@@ -23,7 +23,7 @@ pub(crate) fn accepted(reach: &Reach, yes: bool) -> Result<Plan, CliError> {
     }
 }
 
-/// On standard error: what comes of it is the data.
+/// Prints the plan on standard error, because the outcome is the data.
 fn shown(coordinator: &mut Coordinator, yes: bool) -> Result<Plan, CliError> {
     let status = coordinator.status()?;
     let generation = newest(&status.changes).ok_or(CliError::Refused(Refused::NoPlan))?;
@@ -43,7 +43,7 @@ fn newest(changes: &[RunningChange]) -> Option<Generation> {
     offers.map(|it| it.generation).max()
 }
 
-/// Nothing where standard input ends.
+/// Reads the answer; empty at the end of standard input.
 fn answer(generation: Generation) -> String {
     print_as_is(&format!("\napply plan {generation}? [y/N] "));
     let mut line = String::new();

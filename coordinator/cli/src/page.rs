@@ -1,4 +1,4 @@
-//! Laying out text for people: tables, headings, and a little colour where it means something.
+//! Text layout for terminals: tables, headings, and colour that carries a meaning.
 
 use std::env;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub(crate) enum Color {
     Never,
 }
 
-/// Every page of a process has the same; it is set before the first.
+/// Colour mode of all pages of this process, set before the first page.
 static COLOR: OnceLock<Color> = OnceLock::new();
 
 impl Color {
@@ -51,7 +51,7 @@ pub(crate) enum Ink {
     Grey = 90,
 }
 
-/// All that ink makes of an escape.
+/// All escape codes that this page writes.
 const INK_CODES: [&str; 6] = ["[0m", "[1m", "[31m", "[32m", "[33m", "[90m"];
 
 #[derive(Debug, Default)]
@@ -68,8 +68,8 @@ impl Page {
         }
     }
 
-    /// Names, and what files say, are text with any content: nothing steers a terminal but the colour that this page
-    /// put on.
+    /// Returns the text for the terminal. Escapes in names and file contents are made visible; only colours of this
+    /// page remain.
     pub(crate) fn shown(&self) -> String {
         let lines = |part: &str| shown(part, |c| c == '\n');
         let mut parts = self.text.split('\x1b');
@@ -107,8 +107,8 @@ impl Page {
         }
     }
 
-    /// Rows under their headings, each column as wide as it must be. Cells that begin with a digit
-    /// in every row stand to the right, as figures do.
+    /// Adds a table with headings and columns of minimal width. A column whose cells all begin with a digit is aligned
+    /// to the right.
     pub(crate) fn table<const N: usize>(
         &mut self,
         headings: [&str; N],
@@ -125,7 +125,7 @@ impl Page {
     }
 }
 
-/// What the environment says of colour: <https://no-color.org>, and terminals without escapes.
+/// Whether the environment asks for plain text: <https://no-color.org>, or a terminal without escapes.
 fn is_plain() -> bool {
     let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     no_color || env::var_os("TERM").is_some_and(|term| term == "dumb")
@@ -148,7 +148,7 @@ impl Column {
     }
 }
 
-/// An address is a name, though it begins as figures do.
+/// Whether a cell is a figure. An address begins with a digit, but is a name.
 fn is_figure(cell: &str) -> bool {
     let number = cell.strip_prefix('-').unwrap_or(cell);
     number.starts_with(|c: char| c.is_ascii_digit()) && cell.parse::<IpAddr>().is_err()
@@ -167,7 +167,7 @@ fn line<const N: usize>(columns: &[Column], row: &[String; N]) -> String {
     text
 }
 
-/// How many columns a text takes on a terminal: an escape takes none, a wide character two.
+/// Returns the width of a text in terminal columns: escapes have none, wide characters two.
 fn width(text: &str) -> usize {
     let mut inside = false;
     let visible = text.chars().filter(|&c| match (inside, c) {
@@ -181,11 +181,11 @@ fn width(text: &str) -> usize {
         }
         (inside, _) => !inside,
     });
-    // What is replaced when the page is printed takes the place of what replaces it.
+    // The width counts the replacement characters that the page prints.
     shown(&visible.collect::<String>(), |_| false).width()
 }
 
-/// This many of them, and how many more there are.
+/// Joins the first `most` words, and adds the number of the rest.
 pub(crate) fn first_of(words: &[String], most: usize, between: &str) -> String {
     let shown = words[..most.min(words.len())].join(between);
     match words.len().saturating_sub(most) {
@@ -194,7 +194,7 @@ pub(crate) fn first_of(words: &[String], most: usize, between: &str) -> String {
     }
 }
 
-/// `0.4 s`, `12 s`, `3 min`, `5 h`, `2 d`.
+/// Formats an age: `0.4 s`, `12 s`, `3 min`, `5 h`, `2 d`.
 pub(crate) fn age(millis: u64) -> String {
     let seconds = millis / 1000;
     match seconds {
@@ -206,7 +206,7 @@ pub(crate) fn age(millis: u64) -> String {
     }
 }
 
-/// `12.345 us`, `70.000 s`, `3 min`: in the unit in which it has no more digits than are read.
+/// Formats a time in the unit that needs the fewest digits: `12.345 us`, `70.000 s`, `3 min`.
 pub(crate) fn micros(us: f64) -> String {
     match us {
         120e6.. => age((us / 1e3) as u64),

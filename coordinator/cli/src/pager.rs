@@ -1,4 +1,4 @@
-//! A pager for answers that are longer than the terminal, chosen as git chooses it.
+//! A pager for answers longer than the terminal, chosen in the order that git uses.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,14 +12,14 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::error::CliError;
 use crate::parting;
-use crate::voice::say;
+use crate::voice::print_data;
 
-/// `less` quits where all fits, passes colours on, and leaves its last page on the terminal.
+/// Options of `less`: quit if all fits on a screen, pass colours through, and keep the last page on the terminal.
 const LESS_OPTIONS: &str = "FRX";
-/// What a shell says of a program that it cannot start.
+/// Exit codes of a shell that could not start the program.
 const SHELL_FAILURES: [i32; 2] = [126, 127];
 
-/// Set before the first answer.
+/// Set before the first answer is printed.
 static IS_SUPPRESSED: OnceLock<bool> = OnceLock::new();
 
 /// `--no-pager`
@@ -27,15 +27,15 @@ pub(crate) fn suppress(is_suppressed: bool) {
     let _ = IS_SUPPRESSED.set(is_suppressed);
 }
 
-/// Data that may be longer than the terminal.
-pub(crate) fn say_paged(text: &str) -> Result<ExitCode, CliError> {
+/// Prints data, with a pager if it is longer than the terminal.
+pub(crate) fn print_paged(text: &str) -> Result<ExitCode, CliError> {
     match wanted(text) {
         Some(program) => page_through(&program, text),
-        None => say(text),
+        None => print_data(text),
     }
 }
 
-/// The pager for this text, if it needs one.
+/// Returns the pager for this text, if one is needed.
 fn wanted(text: &str) -> Option<OsString> {
     let is_suppressed = IS_SUPPRESSED.get().copied().unwrap_or(false);
     if is_suppressed || !io::stdout().is_terminal() {
@@ -46,14 +46,14 @@ fn wanted(text: &str) -> Option<OsString> {
     is_longer(text, columns, height).then_some(program)
 }
 
-/// The first that is set. Set to nothing or to `cat`, it stands for none.
+/// Returns the first variable that is set. An empty value or `cat` means no pager.
 fn chosen(own: Option<OsString>, usual: Option<OsString>) -> Option<OsString> {
     let program = own.or(usual).unwrap_or_else(|| OsString::from("less"));
     let is_none = program.is_empty() || program == "cat";
     (!is_none).then_some(program)
 }
 
-/// Whether it takes more rows than the terminal has, the prompt among them. A terminal without a size has no end.
+/// Whether the text and the prompt need more rows than the terminal has. A terminal of unknown size has no limit.
 fn is_longer(text: &str, columns: u16, height: u16) -> bool {
     let columns = usize::from(columns).max(1);
     let rows = text
@@ -64,7 +64,7 @@ fn is_longer(text: &str, columns: u16, height: u16) -> bool {
 
 fn page_through(program: &OsStr, text: &str) -> Result<ExitCode, CliError> {
     let Ok(file) = file_of(text) else {
-        return say(text);
+        return print_data(text);
     };
     let mut pager = Command::new("sh");
     pager.arg("-c").arg(program).stdin(Stdio::from(file));
@@ -73,9 +73,9 @@ fn page_through(program: &OsStr, text: &str) -> Result<ExitCode, CliError> {
             pager.env(name, options);
         }
     }
-    // Ctrl-C is for the pager, and must not take the terminal from it.
+    // Ctrl-C is for the pager: it must not end this program and take the terminal away.
     parting::heed_signals()?;
-    // A person may read for hours; no session is held for that.
+    // The user may read for hours, so the session is closed first.
     parting::runtime()?.block_on(parting::part("the answer is complete"));
     let is_shown = parting::attend(&mut pager).is_ok_and(|status| {
         let code = status.code();
@@ -84,11 +84,11 @@ fn page_through(program: &OsStr, text: &str) -> Result<ExitCode, CliError> {
     if is_shown {
         Ok(ExitCode::SUCCESS)
     } else {
-        say(text)
+        print_data(text)
     }
 }
 
-/// Without a name: it goes with the pager. A pager that quits early leaves the rest unread.
+/// Returns an unnamed file that disappears with the pager. A pager that quits early leaves the rest unread.
 fn file_of(text: &str) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all(text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! `reweave pairs`: how quick the ways between hosts were measured to be, beside each other.
+//! `reweave pairs`: measured bandwidth between hosts, compared with their peers.
 
 use std::process::ExitCode;
 
@@ -9,9 +9,9 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::{Ink, Page, age};
 use crate::report::Report;
-use crate::{Output, print_report, say};
+use crate::{Output, print_data, print_report};
 
-/// More would not fit into one answer.
+/// Maximum number of pairs that fit into one answer.
 const MAX_PAIRS: u32 = 10_000;
 
 /// List the measured bandwidth between hosts
@@ -31,7 +31,7 @@ impl Pairs {
         let mut answer = ask(&mut coordinator)?;
         answer.pairs.retain(|pair| self.has(pair));
         match output {
-            Output::Csv => say(&csv(&answer)),
+            Output::Csv => print_data(&csv(&answer)),
             _ => print_report(output, &answer),
         }
     }
@@ -50,7 +50,7 @@ pub(crate) fn ask(coordinator: &mut Coordinator) -> Result<MeasuredPairs, CliErr
     }
 }
 
-/// As `plan ranks --pairs` reads it.
+/// Returns the table that `plan ranks --pairs` reads.
 pub(crate) fn csv(answer: &MeasuredPairs) -> String {
     let row = |pair: &MeasuredPair| {
         let gbps = pair.rate_bits_per_s.gbps();

@@ -1,8 +1,7 @@
-//! No session is left behind: a member that goes without a word is thought there for seconds, and keeps a session from
-//! others.
+//! Closes the session at every end of this program. A session that is not closed counts as alive for seconds, and takes
+//! a place from others.
 //!
-//! Sessions live on a runtime that never ends, so that one can be closed in any state of this program when it is asked
-//! to end.
+//! Sessions run on a runtime that never ends, so a session can be closed in any state of the program.
 
 use std::process::{self, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,14 +15,14 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
-use crate::voice::tell;
+use crate::voice::print_note;
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-/// A program asks over one session at a time.
+/// The open session; a program has one at a time.
 static OPEN_SESSION: Mutex<Option<SessionClose>> = Mutex::new(None);
-/// What is said when a signal ends this program.
+/// Message printed when a signal ends this program.
 static SIGNAL_MESSAGE: Mutex<Option<String>> = Mutex::new(None);
-/// Held while another program runs that must not be left alone, and by the thread that ends this one.
+/// Held while another program runs that must not be orphaned, and by the thread that ends this one.
 static CHILD_LOCK: Mutex<()> = Mutex::new(());
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
@@ -39,12 +38,12 @@ pub(crate) fn runtime() -> Result<&'static Runtime, CliError> {
     Ok(RUNTIME.get_or_init(|| runtime))
 }
 
-/// It is to be ended, too, when a signal ends this program.
+/// Registers the session, so that it is closed when a signal ends this program.
 pub(crate) fn opened(session: &Session) {
     *lock(&OPEN_SESSION) = Some(session.parting());
 }
 
-/// Ends the session that is open, if one is.
+/// Closes the open session, if there is one.
 pub(crate) async fn part(why: &str) {
     let open = lock(&OPEN_SESSION).take();
     if let Some(open) = open {
@@ -52,13 +51,13 @@ pub(crate) async fn part(why: &str) {
     }
 }
 
-/// Said should a signal end this program, until another is left.
+/// Sets the message that is printed if a signal ends this program.
 pub(crate) fn leave_word(word: String) {
     *lock(&SIGNAL_MESSAGE) = Some(word);
 }
 
-/// Runs a program to its end. A signal that is to end this one does so afterwards: the user must not take it for ended
-/// while it goes on. Ctrl-C reaches both.
+/// Runs a program to its end. A signal to this program takes effect after that: the user must not believe that the
+/// program has ended. Ctrl-C reaches both.
 pub(crate) fn attend(program: &mut process::Command) -> io::Result<ExitStatus> {
     let attended = lock(&CHILD_LOCK);
     let ended = program.status();
@@ -69,7 +68,7 @@ pub(crate) fn attend(program: &mut process::Command) -> io::Result<ExitStatus> {
     ended
 }
 
-/// From now on a signal that ends this program ends its session first.
+/// From now on, a signal that ends this program closes its session first.
 pub(crate) fn heed_signals() -> Result<(), CliError> {
     static SIGNAL_HANDLER_SET: OnceLock<()> = OnceLock::new();
     let runtime = runtime()?;
@@ -91,7 +90,7 @@ pub(crate) fn heed_signals() -> Result<(), CliError> {
     Ok(())
 }
 
-/// As `nohup` has it, and shells for what runs beside them.
+/// Whether a signal is ignored, as `nohup` and shells set it for background programs.
 pub(crate) fn is_ignored(kind: SignalKind) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -103,10 +102,10 @@ async fn end_by(mut ending: Signal, number: i32) {
     ending.recv().await;
     IS_ENDING.store(true, Ordering::SeqCst);
     part("stopped by a signal").await;
-    // Never given back: nothing else is begun.
+    // The lock is never released, so no further program starts.
     let _ended = tokio::task::spawn_blocking(|| mem::forget(lock(&CHILD_LOCK))).await;
     if let Some(word) = lock(&SIGNAL_MESSAGE).take() {
-        tell(&word);
+        print_note(&word);
     }
     process::exit(SIGNAL_OFFSET + number);
 }

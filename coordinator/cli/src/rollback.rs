@@ -1,4 +1,4 @@
-//! `reweave rollback`: puts on offer that everything is as it was before a change.
+//! `reweave rollback`: offers a plan that restores the state before a change.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,4 @@
-//! `reweave status` without a leader: each coordinator that can be reached reports its own state, and one that cannot
-//! be is named.
+//! `reweave status` without a leader: each reachable coordinator reports its own state, and unreachable ones are named.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,35 +15,36 @@ use tokio::time::{Instant, timeout_at};
 use crate::ask::{exchange, open_session};
 use crate::error::CliError;
 
-/// A coordinator that is there reports its state without asking another.
+/// Time limit for a coordinator to report its own state, for which it asks no other.
 pub(crate) const STATUS_TIMEOUT: Duration = Duration::from_millis(900);
 
-/// What came of asking at an address: how that one stands, or why nothing is heard of it.
+/// Result of asking an address: the coordinator's own state, or the reason why it is missing.
 pub(crate) type Answer = (SocketAddr, Result<CoordinatorStanding, String>);
 
-/// How the coordinators stand, as far as those know that were reached.
+/// State of the coordinators, as far as the reachable ones know it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Leaderless {
-    /// What is wrong, the worst first.
+    /// Problems, the worst first.
     pub(crate) alarms: Vec<String>,
     pub(crate) coordinators: Vec<Stands>,
 }
 
-/// One of them. What it did not say itself, another has said of it.
+/// State of one coordinator, from its own report or from another's.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Stands {
-    /// Whether it answered here.
+    /// Whether it answered this command.
     pub(crate) answers: bool,
-    /// Why not, where that is known.
+    /// Reason why it did not answer, if known.
     pub(crate) why: Option<String>,
-    /// Where its log ends; absent where it did not answer.
+    /// Index of its last log entry; absent if it did not answer.
     pub(crate) last: Option<u64>,
     pub(crate) committed: Option<u64>,
     #[serde(flatten)]
     pub(crate) status: CoordinatorStatus,
 }
 
-/// Asks all of them beside each other, also those that the others know of. Some may say nothing in time.
+/// Asks all coordinators at the same time, including those that only other coordinators know. Some may not answer in
+/// time.
 pub(crate) async fn asked(
     mut addresses: Vec<SocketAddr>,
     identity: Identity,
@@ -89,12 +89,12 @@ async fn ask_one(address: SocketAddr, identity: Identity, deny_lists: DenyListFi
 }
 
 impl Leaderless {
-    /// Nothing where no coordinator has answered.
+    /// Returns nothing if no coordinator has answered.
     pub(crate) fn of(answers: &[Answer]) -> Option<Self> {
         let standings = answers
             .iter()
             .filter_map(|(_, answer)| answer.as_ref().ok());
-        // The coordinator with the most of the log knows best who belongs to the cluster.
+        // The coordinator with the longest log knows the current members best.
         let latest = standings.max_by_key(|it| (it.committed, it.last))?;
         let members = latest.coordinators.iter();
         let coordinators: Vec<_> = members.map(|it| stands(it, answers)).collect();
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// How this one sees three of them.
+    /// Returns the report of coordinator `number` about all three.
     fn standing(number: u64, states: [CoordinatorState; 3], last: u64) -> CoordinatorStanding {
         CoordinatorStanding {
             number,

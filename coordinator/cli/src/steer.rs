@@ -1,4 +1,4 @@
-//! `reweave hold`, `resume` and `abort`: what a person wants of a plan that is on its way.
+//! `reweave hold`, `resume` and `abort`: control of a plan in progress.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `reweave trace`: which way flows go, node by node, and what comes back.
+//! `reweave trace`: paths of flows and of their return traffic, node by node.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::error::CliError;
 use crate::names::Names;
 use crate::page::{Ink, Page, age};
 use crate::report::Report;
-use crate::voice::tell;
+use crate::voice::print_note;
 use crate::{Output, print_report, show};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// A trace takes a second at most where routers answer, and a few where one is silent.
+/// Time limit for a trace: a second if routers answer, and a few seconds if one is silent.
 const TRACE_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Trace the paths of flows in both directions
@@ -109,7 +109,7 @@ impl Trace {
     }
 }
 
-/// As other commands show it: `h0 > h4`, `h0:40000 > h4:5001`, `tcp 10.0.0.1:40000 > 10.0.1.1:5001`.
+/// Parses a flow as other commands print it: `h0 > h4`, `h0:40000 > h4:5001`, `tcp 10.0.0.1:40000 > 10.0.1.1:5001`.
 fn flow(from: &str, to: &str) -> Option<Between> {
     let from = from.trim();
     let (protocol, from) = match from.split_once(' ') {
@@ -149,7 +149,7 @@ fn traced(
     }
 }
 
-/// Until all ways were traced since it was asked, or for as long as that may take.
+/// Waits until all paths are traced after the request, or until the time limit.
 fn fresh_traces(
     coordinator: &mut Coordinator,
     between: &Between,
@@ -167,7 +167,7 @@ fn fresh_traces(
             return Ok(flows);
         }
         if waited > TRACE_TIMEOUT {
-            tell("some flows were not traced now: check the age of each path");
+            print_note("some flows were not traced now: check the age of each path");
             return Ok(flows);
         }
         coordinator.wait(POLL_INTERVAL);

@@ -1,4 +1,4 @@
-//! What is wrong, the worst of it first; and how much a link is in trouble: that comes before what it carries.
+//! Problems in the order of their severity. A link in trouble ranks above a loaded link.
 
 use std::cmp::Reverse;
 
@@ -9,10 +9,10 @@ use crate::names::Names;
 use crate::show;
 use crate::show::links::{MIN_FULL_LOAD, load};
 
-/// As sure as the coordinator is when it tells a job of one.
+/// Minimum confidence of a collision; the coordinator uses the same to notify a job.
 pub(crate) const MIN_COLLISION_CONFIDENCE: f64 = 0.9;
 
-/// How many there are and the worst, in one line; nothing where none is.
+/// Returns the number of findings and the worst of them in one line; nothing if there are none.
 pub(crate) fn at_a_glance(findings: &Findings, names: &Names) -> Option<String> {
     let all = &findings.findings;
     let worst = show::in_a_sentence(by_badness(all).first()?, names);
@@ -22,14 +22,14 @@ pub(crate) fn at_a_glance(findings: &Findings, names: &Names) -> Option<String> 
     })
 }
 
-/// The surest first.
+/// Sorts findings by confidence, the surest first.
 pub(crate) fn by_badness(findings: &[Finding]) -> Vec<&Finding> {
     let mut findings: Vec<_> = findings.iter().collect();
     findings.sort_by(|a, b| sure(b).total_cmp(&sure(a)));
     findings
 }
 
-/// A pin that serves no flow is untidy, and hurts none.
+/// Returns the confidence. A pin without a flow is harmless, so it ranks last.
 fn sure(finding: &Finding) -> f64 {
     match finding {
         Finding::EcmpCollision(_) => MIN_COLLISION_CONFIDENCE,
@@ -38,13 +38,13 @@ fn sure(finding: &Finding) -> f64 {
     }
 }
 
-/// The one that has less stands higher.
+/// Rank of a link; a smaller value is shown first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     Down,
-    /// Something was found about it, and how sure that is, in thousandths.
+    /// A finding about the link: its confidence in thousandths, then the load.
     Found(Reverse<u64>, Reverse<u64>),
-    /// How full it is, in thousandths.
+    /// Load in thousandths.
     Carries(Reverse<u64>),
 }
 
@@ -61,8 +61,8 @@ fn thousandths(share: f64) -> u64 {
     (share * 1e3) as u64
 }
 
-/// In a word or two; nothing where all is well.
-pub(crate) fn words(link: &LinkStatus, findings: &Findings) -> String {
+/// Describes the state of a link in a word or two; empty if all is well.
+pub(crate) fn describe(link: &LinkStatus, findings: &Findings) -> String {
     let found = about(link, findings).map(|(words, _)| words);
     let mut found: Vec<_> = found.collect();
     found.sort();
@@ -86,7 +86,7 @@ fn sureness(link: &LinkStatus, findings: &Findings) -> Option<f64> {
         .max_by(f64::total_cmp)
 }
 
-/// What was found that names this direction of the link, and how sure that is.
+/// Returns the findings that name this direction of the link, with their confidence.
 fn about(link: &LinkStatus, findings: &Findings) -> impl Iterator<Item = (String, f64)> {
     findings
         .findings
@@ -103,7 +103,7 @@ fn about(link: &LinkStatus, findings: &Findings) -> impl Iterator<Item = (String
         })
 }
 
-/// The share of a finding that is this direction's: one of several suspects has a part alone.
+/// Returns the share of a finding that falls on this direction. Several suspects share it.
 fn names(subject: &Subject, hop: &Hop) -> Option<f64> {
     let suspects = subject.each();
     let is_named = suspects.iter().any(|suspect| match suspect {

@@ -1,4 +1,4 @@
-//! `reweave cluster version`: what all coordinators read, lowered before they go back by a release.
+//! `reweave cluster version`: the protocol version that all coordinators can read. It is lowered before a downgrade.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `reweave version`: what this program and each coordinator are, and which protocol they speak.
+//! `reweave version`: versions of this program and of each coordinator, and the protocol that they speak.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -35,12 +35,12 @@ struct Answer {
 #[derive(Serialize)]
 struct Client {
     version: &'static str,
-    /// Absent where the build did not name it.
+    /// Absent if the build did not set it.
     commit: Option<&'static str>,
     protocol: String,
 }
 
-/// What a coordinator says of itself, or another said of it before.
+/// Version that a coordinator reports, or that another has reported of it.
 #[derive(Serialize)]
 struct Server {
     name: String,

@@ -1,5 +1,5 @@
-//! All that is said: data to standard output, words to standard error. Either may be a pipe whose reader is gone, and
-//! then that reader has seen enough.
+//! All output: data go to standard output, messages to standard error. If the reader of a pipe is gone, the program
+//! ends without an error.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -8,20 +8,21 @@ use reweave_common::printable::shown;
 
 use crate::error::CliError;
 
-/// Data, by which a command has done what it is for.
-pub(crate) fn say(text: &str) -> Result<ExitCode, CliError> {
+/// Prints data, the result of a command.
+pub(crate) fn print_data(text: &str) -> Result<ExitCode, CliError> {
     is_read(text).map(|_| ExitCode::SUCCESS)
 }
 
-/// Data, and whether its reader is still there: a command that has more to say only when it happens would never end.
+/// Prints data and returns whether the reader is still there. A command that waits for events would never end
+/// otherwise.
 pub(crate) fn is_read(text: &str) -> Result<bool, CliError> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes());
     heard(written.and_then(|()| stdout.flush()))
 }
 
-/// Help and versions, which are data as well: it is reported where they could not be written.
-pub(crate) fn say_as_asked(help: &clap::Error) -> Result<ExitCode, CliError> {
+/// Prints help or a version. These are data as well, so a failed write is reported.
+pub(crate) fn print_help(help: &clap::Error) -> Result<ExitCode, CliError> {
     let written = help.print().and_then(|()| io::stdout().flush());
     heard(written).map(|_| ExitCode::SUCCESS)
 }
@@ -34,17 +35,17 @@ fn heard(written: io::Result<()>) -> Result<bool, CliError> {
     }
 }
 
-/// Words beside the data, in a line.
-pub(crate) fn tell(words: &str) {
+/// Prints a message on one line of standard error.
+pub(crate) fn print_note(words: &str) {
     print_as_is(&(in_a_line(words) + "\n"));
 }
 
-/// The same, of words that are laid out already. A command does its work even if they cannot be written.
+/// Prints a formatted message to standard error. A command continues if it cannot be written.
 pub(crate) fn print_as_is(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Words of any origin.
+/// Replaces line breaks and control characters in a text of any origin.
 pub(crate) fn in_a_line(words: &str) -> String {
     shown(words, |_| false)
 }

@@ -1,4 +1,4 @@
-//! Job files, and the work that they name.
+//! Job files, and the workloads that they describe.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use reweave_sim::workload::{Choices, Settings};
 use crate::error::CliError;
 use crate::sim::input;
 
-/// What a job file holds, timings included.
+/// Content of a job file, with its timings.
 #[derive(Debug)]
 pub(crate) struct Source {
     file: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Preset(PresetJob),
 }
 
-/// How a job is dealt out to hosts.
+/// Distribution of a job over hosts.
 #[derive(Debug, Clone)]
 pub(crate) enum Deal {
     AsItsFileSays,
@@ -46,7 +46,7 @@ impl Source {
         Self::of(file, job.map_err(CliError::Input)?)
     }
 
-    /// What this file holds, with the timings that it names.
+    /// Reads the content of this file, with the timings that it names.
     pub(crate) fn of(file: &Path, job: JobFile) -> Result<Self, CliError> {
         let kind = match job {
             JobFile::Operators {
@@ -66,7 +66,7 @@ impl Source {
         })
     }
 
-    /// The same, where what is wrong with it is wrong with another file.
+    /// Returns the same source; errors name another file.
     pub(crate) fn blamed_on(self, file: &Path) -> Self {
         Self {
             file: file.to_owned(),
@@ -74,7 +74,7 @@ impl Source {
         }
     }
 
-    /// The job on these hosts, spread as its file says.
+    /// Returns the job on these hosts, with the parallelism of its file.
     pub(crate) fn work(&self, hosts: Vec<NodeId>) -> Result<Work, CliError> {
         match &self.kind {
             Kind::Operators { model, timings, .. } => {
@@ -93,7 +93,7 @@ impl Source {
         }
     }
 
-    /// What is gone when some of this many hosts fail.
+    /// Returns what is lost when some of this number of hosts fail.
     pub(crate) fn losses(
         &self,
         hosts: usize,
@@ -130,7 +130,7 @@ impl Source {
         }
     }
 
-    /// A preset on these hosts, spread so; its batch stays what its file says for all replicas.
+    /// Returns a preset on these hosts with this parallelism. The batch over all replicas stays as the file says.
     pub(crate) fn spread(
         &self,
         hosts: Vec<NodeId>,
@@ -147,7 +147,7 @@ impl Source {
         self.preset(&job, &hosts)
     }
 
-    /// A model of operators on these hosts, split so.
+    /// Returns a model of operators on these hosts, split as given.
     pub(crate) fn split(&self, hosts: Vec<NodeId>, splits: &[Split]) -> Result<Work, CliError> {
         let Kind::Operators { model, timings, .. } = &self.kind else {
             return self.work(hosts);
@@ -160,7 +160,7 @@ impl Source {
         })
     }
 
-    /// How its collectives go, and how fast GPUs of a host reach each other.
+    /// Returns the algorithms of its collectives, and the rate between GPUs of a host.
     pub(crate) fn settings(&self) -> Settings {
         match &self.kind {
             Kind::Operators { choices, .. } => Settings {

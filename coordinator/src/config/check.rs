@@ -1,4 +1,4 @@
-//! `config check`: whether a run would start.
+//! `config check`: checks whether a coordinator would start.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,17 +18,16 @@ use crate::listeners::Listeners;
 use crate::signing::Signing;
 use crate::{audit, data, http, voice, webhooks};
 
-/// The state of this machine that a start would find.
+/// State of this machine that a start would find.
 pub(crate) struct StartState {
     pub(crate) identity: Identity,
     pub(crate) signing: Signing,
-    /// A coordinator runs on this data, and so occupies the addresses.
+    /// A coordinator runs on this data, so it uses the addresses.
     data_is_held: bool,
 }
 
 impl Settings {
-    /// Refuses what a run refuses, since both look with the same eyes, and tells on standard output what
-    /// was found. Changes nothing.
+    /// Fails as a start would, because both run the same checks. Prints what was found, and changes nothing.
     pub(crate) fn check(&self) -> Result<(), CoordinatorError> {
         let config = self.read()?;
         let found = config.look()?;
@@ -107,7 +106,7 @@ fn summary(config: &Config, found: &StartState, listeners: Option<&Listeners>) -
     text
 }
 
-/// Whichever coordinator leads has another sign, if there is another who can.
+/// Describes who signs certificates: without a signer here, the leader passes requests to a coordinator with one.
 fn signer(config: &Config, found: &StartState) -> String {
     let name = found.identity.member().name();
     let has_others = config.members.values().any(|member| member.name != name);
@@ -122,7 +121,7 @@ fn signer(config: &Config, found: &StartState) -> String {
     )
 }
 
-/// What the file says of this one, and what does not fit to that.
+/// Describes the membership of this coordinator, and mismatches with the file.
 fn membership(config: &Config, name: &str) -> String {
     let count = config.members.len();
     let Some(own) = config.members.values().find(|member| member.name == name) else {
@@ -140,7 +139,7 @@ fn membership(config: &Config, name: &str) -> String {
 }
 
 impl Config {
-    /// All that a start needs, as far as it can be seen without taking hold of it.
+    /// Collects everything that a start needs, without locking or binding anything.
     pub(crate) fn look(&self) -> Result<StartState, CoordinatorError> {
         let identity = self.identity()?;
         let signing = self.signing()?;
@@ -164,7 +163,7 @@ impl Config {
         })
     }
 
-    /// What the log is to belong to.
+    /// Returns the cluster that the log must belong to.
     pub(crate) fn belonging(&self, identity: &Identity) -> Belonging {
         Belonging {
             cluster: identity.cluster().to_string(),
@@ -180,7 +179,7 @@ impl Config {
             .map_or(http::DEFAULT_LISTEN, |http| http.value)
     }
 
-    /// The certificate of a coordinator.
+    /// Returns the certificate of this coordinator.
     fn identity(&self) -> Result<Identity, CoordinatorError> {
         let folder = &self.identity.value;
         let identity = Identity::load(folder).map_err(|source| self.unusable(source))?;
@@ -193,7 +192,7 @@ impl Config {
         }))
     }
 
-    /// What it signs members with.
+    /// Returns the signer with which it issues certificates to members.
     fn signing(&self) -> Result<Signing, CoordinatorError> {
         Signing::load(&self.identity.value).map_err(|source| self.unusable(source))
     }
@@ -219,7 +218,7 @@ mod tests {
 
     const ONE_HOUR: Duration = Duration::from_hours(1);
 
-    /// A folder with all that a coordinator needs, which has been good for an hour already.
+    /// Returns a folder with everything that a coordinator needs, whose certificate was issued an hour ago.
     fn settings(good_for: Duration, members: &str) -> (tempfile::TempDir, Settings) {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -356,7 +355,7 @@ mod tests {
         assert!(!text.contains("hidden"), "{text}");
     }
 
-    /// It has no end.
+    /// The file has no end.
     #[test]
     fn endless_config_file_is_refused() {
         let settings = Settings {

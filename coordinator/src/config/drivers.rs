@@ -1,4 +1,4 @@
-//! The tables `[[driver]]`: the driver of each optical switch. A switch in none of them has no driver.
+//! The tables `[[driver]]`: the driver of each optical switch. A switch without an entry has no driver.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::error::CoordinatorError;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DriverFile {
-    /// As in its certificate.
+    /// Name in its certificate.
     name: String,
     switches: Vec<Spanned<String>>,
 }
@@ -48,7 +48,7 @@ pub(super) fn read(
 }
 
 impl Config {
-    /// Optical switches that no driver is named for: their circuits cannot be moved.
+    /// Returns the optical switches without a driver: their circuits cannot be moved.
     pub(crate) fn undriven(&self) -> impl Iterator<Item = &str> {
         let is_undriven = move |id: &OpticalId| !self.assigned_driver.contains_key(id);
         let undriven = self
@@ -59,7 +59,7 @@ impl Config {
     }
 }
 
-/// By the numbers that the fabric gives them.
+/// Replaces names by the ids of the fabric.
 pub(super) fn resolve(
     fabric: &Fabric,
     all: Vec<DriverAssignment>,

@@ -10,11 +10,11 @@ use toml::Spanned;
 
 use super::Said;
 
-/// How many keys there are.
+/// Number of keys.
 #[cfg(test)]
 pub(super) const SETTING_COUNT: usize = 7;
 
-/// Some hundred years.
+/// About a hundred years.
 const MAX_RETENTION: Duration = Duration::from_hours(1_000_000);
 const MAX_SERIES: i64 = 100_000_000;
 
@@ -22,7 +22,7 @@ const MAX_SERIES: i64 = 100_000_000;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HistorySettings {
     on: bool,
-    /// None where it lies beside the log.
+    /// None if the history is stored beside the log.
     url: Option<Said<String>>,
     rules: Rules,
 }
@@ -37,7 +37,7 @@ impl Default for HistorySettings {
     }
 }
 
-/// Where the history is kept, and how.
+/// Location and settings of the history.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HistoryConfig {
     pub(crate) url: String,
@@ -51,7 +51,7 @@ impl HistorySettings {
         url.map_or_else(beside, |url| url.value.clone())
     }
 
-    /// What is wrong with a place beside the log, is wrong with the data.
+    /// Returns the configuration. An error about a location beside the log names the setting of the data folder.
     pub(super) fn config(&self, data: &Said<PathBuf>) -> Option<Said<HistoryConfig>> {
         let place = self.url.as_ref().map_or(&data.place, |url| &url.place);
         self.on.then(|| Said {

@@ -1,4 +1,4 @@
-//! The coordinator's configuration: flags, and one file that may only have known keys.
+//! The coordinator's configuration: flags, and one file in which unknown keys are errors.
 
 mod check;
 mod drivers;
@@ -39,12 +39,12 @@ use history::HistorySettings;
 pub(crate) use said::Said;
 use said::said;
 
-/// Where things are unless a setting says otherwise.
+/// Default paths.
 const DEFAULT_CONFIG_PATH: &str = "/etc/reweave/coordinator.toml";
 const DEFAULT_FABRIC_PATH: &str = "/etc/reweave/fabric.toml";
 const DEFAULT_DATA_PATH: &str = "/var/lib/reweave/coordinator";
 
-/// Flags go before the file.
+/// Flags win over the file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Settings {
     /// File with these settings and the policy; deploy/coordinator.toml explains each [default:
@@ -98,36 +98,36 @@ impl From<ModeName> for Mode {
     }
 }
 
-/// Flags and file together, with everything looked up.
+/// Flags and file together, with all names resolved.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) fabric: Arc<Fabric>,
-    /// What the fabric was read from.
+    /// Text of the fabric file.
     pub(crate) fabric_text: String,
     pub(crate) listen: Said<SocketAddr>,
     pub(crate) door: Said<SocketAddr>,
-    /// No setting names it: then new members are heard there if that can be.
+    /// No setting names the join address: the default is used if it is free.
     pub(crate) door_is_usual: bool,
-    /// None when no setting names it: then it is served where it usually is, if it can be.
+    /// None without a setting: then the default is used if it is free.
     pub(crate) http: Option<Said<SocketAddr>>,
-    /// None where nothing is served over TLS.
+    /// None without TLS.
     pub(crate) https: Option<Said<SocketAddr>>,
     pub(crate) identity: Said<PathBuf>,
     pub(crate) data: Said<PathBuf>,
-    /// The coordinators of the cluster; none when this one leads alone.
+    /// Coordinators of the cluster; empty for a single coordinator.
     pub(crate) members: BTreeMap<MemberId, Member>,
-    /// The driver that alone speaks for an optical switch; none does where none is named.
+    /// Driver assigned to each optical switch; absent for a switch without a driver.
     pub(crate) assigned_driver: BTreeMap<OpticalId, String>,
     pub(crate) policy: Policy,
-    /// None when none is wanted.
+    /// None if the history is disabled.
     pub(crate) history: Option<Said<HistoryConfig>>,
-    /// The receivers of news.
+    /// Receivers of events.
     pub(crate) webhooks: Vec<Hook>,
-    /// Who collects what became of plans.
+    /// Collector of traces of plans.
     pub(crate) traces: Option<Url>,
 }
 
-/// What stands in the file.
+/// Content of the file.
 #[derive(Debug, Default, PartialEq)]
 struct FileSettings {
     fabric: Option<Said<PathBuf>>,
@@ -209,7 +209,7 @@ impl Settings {
     }
 }
 
-/// Where the history is, by the same settings; a fabric and a certificate are not needed.
+/// Returns the location of the history. It needs neither a fabric nor a certificate.
 pub(crate) fn history_url(
     config: Option<&Path>,
     data: Option<&Path>,
@@ -225,21 +225,21 @@ pub(crate) fn history_url(
 }
 
 impl Settings {
-    /// The file that was named, or else the usual one if it is there.
+    /// Returns the file of the option, else the default file if it exists.
     fn file(&self) -> Option<PathBuf> {
         let usual = || Some(PathBuf::from(DEFAULT_CONFIG_PATH)).filter(|path| path.exists());
         self.config.clone().or_else(usual)
     }
 }
 
-/// The port after it, or any when there is none.
+/// Returns the next port, or port 0 after the last one.
 fn beside(listen: SocketAddr) -> SocketAddr {
     let port = listen.port().checked_add(1);
     let port = port.filter(|_| listen.port() != 0);
     SocketAddr::new(listen.ip(), port.unwrap_or(0))
 }
 
-/// Port 0 is another one each time.
+/// Whether two addresses are equal. Port 0 stands for a new port each time.
 fn are_one(door: &Said<SocketAddr>, listen: &Said<SocketAddr>) -> bool {
     door.value == listen.value && listen.value.port() != 0
 }
@@ -248,7 +248,7 @@ fn everywhere() -> SocketAddr {
     (Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into()
 }
 
-/// No file of settings is larger, nor one of a fabric.
+/// Maximum size of a settings file or a fabric file.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CoordinatorError> {
@@ -278,7 +278,7 @@ fn read(path: &Path) -> Result<String, CoordinatorError> {
 }
 
 impl Said<PathBuf> {
-    /// What the file holds.
+    /// Returns the content of the file.
     fn text(&self) -> Result<String, CoordinatorError> {
         read(&self.value).map_err(|source| self.wrong(source))
     }
@@ -377,7 +377,7 @@ mod tests {
         );
     }
 
-    /// A setting that is not in the sample could not be found by users.
+    /// Users could not find a setting that is missing in the sample.
     #[test]
     fn sample_config_lists_every_setting() {
         let is_set = |line: &&str| line.contains(" = ") && !line.starts_with('#');

@@ -13,7 +13,7 @@ const MAX_POLICY_TIME: Duration = Duration::from_hours(1);
 const MAX_SENDS: i64 = 100;
 const MAX_EVALUATIONS: i64 = 1_000_000;
 
-/// How many keys there are.
+/// Number of keys.
 #[cfg(test)]
 pub(super) const SETTING_COUNT: usize = 29;
 
@@ -118,7 +118,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A verdict needs readings of the time between the two.
+    /// Checks that a verdict has readings between the two times.
     fn can_commit(&self, file: &PolicyFile, policy: &Policy) -> Result<(), InputError> {
         let (settle, within) = (policy.settle.as_millis(), policy.verify_within.as_millis());
         let set = file.verify_within_ms.as_ref().or(file.settle_ms.as_ref());
@@ -168,7 +168,7 @@ impl Reader<'_> {
         value.as_ref().map_or(Ok(default), millis)
     }
 
-    /// No wait is longer.
+    /// Returns a duration with an upper limit.
     fn light(
         &self,
         value: &Option<Spanned<f64>>,
@@ -191,7 +191,7 @@ impl Reader<'_> {
         value.as_ref().map_or(Ok(default), millis)
     }
 
-    /// From 1 to `most`.
+    /// Returns a number from 1 to `most`.
     fn whole<T: TryFrom<u64>>(
         &self,
         value: &Option<Spanned<i64>>,
@@ -202,7 +202,7 @@ impl Reader<'_> {
             return Ok(default);
         };
         let whole = self.0.whole(value, 1..=most)?;
-        // `most` fits.
+        // `most` fits into the type.
         Ok(T::try_from(whole).unwrap_or(default))
     }
 }

@@ -1,4 +1,4 @@
-//! Settings with their places in the file: errors that are found later, against this machine, name the place too.
+//! Settings with their places in the file, so that errors found later, on this machine, also name the place.
 
 use reweave_common::input::Document;
 use toml::Spanned;
@@ -8,7 +8,7 @@ use crate::error::CoordinatorError;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Said<T> {
     pub(crate) value: T,
-    /// File, line and key; or the flag; or the key alone for a default.
+    /// File, line and key; or the flag; or only the key for a default.
     pub(crate) place: String,
 }
 
@@ -21,7 +21,7 @@ impl<T> Said<T> {
         }
     }
 
-    /// What holds by default.
+    /// Returns a default value.
     pub(crate) fn usual(key: &str, value: impl Into<T>) -> Self {
         Self {
             value: value.into(),
@@ -29,7 +29,7 @@ impl<T> Said<T> {
         }
     }
 
-    /// This setting is what the trouble comes from.
+    /// Returns an error that names this setting as its cause.
     pub(crate) fn wrong(&self, source: impl Into<CoordinatorError>) -> CoordinatorError {
         CoordinatorError::Setting {
             place: self.place.clone(),
@@ -38,7 +38,7 @@ impl<T> Said<T> {
     }
 }
 
-/// The flag goes before the file.
+/// Returns the flag, else the value of the file.
 pub(super) fn said<T: Clone>(
     flag: &str,
     value: &Option<T>,

@@ -32,7 +32,7 @@ pub(super) fn read(
     hooks.collect()
 }
 
-/// Many services take a secret in the path or the query: a refusal shows neither.
+/// Parses a URL. Errors show neither path nor query, because many services put a secret there.
 pub(super) fn url(document: Document<'_>, text: &Spanned<String>) -> Result<Url, InputError> {
     let expected = "expected a URL with https:// or http://";
     let problem = match Url::parse(text.get_ref()) {

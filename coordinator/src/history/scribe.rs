@@ -217,7 +217,7 @@ impl Scribe {
 
     /// Once a second, says of every agent whether it is there.
     fn take_time(&mut self, at: Moment) {
-        self.tell(at);
+        self.record_gaps(at);
         let second = at.as_micros() / 1_000_000;
         if second == self.second {
             return;
@@ -471,8 +471,8 @@ impl Scribe {
         }
     }
 
-    /// Gaps are logged, and written down where they are.
-    fn tell(&mut self, at: Moment) {
+    /// Logs gaps, and records them in the history.
+    fn record_gaps(&mut self, at: Moment) {
         if self
             .warned_at
             .is_some_and(|warned_at| at.since(warned_at) < WARNING_INTERVAL)

@@ -43,7 +43,7 @@ fn events_and_decisions_reach_history() {
     scene.put(Event::Tick);
     for (node, _) in scene.fabric.clone().nodes() {
         let session = SessionId(1);
-        scene.tell(Origin { node, session });
+        scene.report_sample(Origin { node, session });
     }
     let mut answer = scene.ask(Request::Plan);
     let url = scene.folder.path().join("history").display().to_string();

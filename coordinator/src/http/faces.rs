@@ -1,5 +1,4 @@
-//! Server certificates by address, made on demand and renewed in time. Existing connections keep the certificate that
-//! they began with.
+//! Server certificates by address, made on demand and renewed in time. Existing connections keep their certificate.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +9,7 @@ use reweave_link::web::ServerCertificate;
 
 use crate::signing::Signing;
 
-/// A machine has few addresses that others come to.
+/// Maximum number of certificates: a machine is reached at few addresses.
 const MAX_CERTIFICATES: usize = 64;
 
 pub(super) struct Faces {
@@ -35,7 +34,7 @@ impl Faces {
             return face.clone();
         }
         let face = self.signing.face(ours, address);
-        // Nothing can be signed without a signer, and this coordinator may have a newer certificate next time.
+        // Without a signer nothing can be signed. A later call may find a newer certificate.
         if self.signing.can_sign() && self.made.len() < MAX_CERTIFICATES {
             self.made.insert(address, face.clone());
         }

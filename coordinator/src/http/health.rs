@@ -1,7 +1,6 @@
 //! Health and metrics: read only, without secrets.
 //!
-//! They ask the core as a viewer does, so they serve what `reweave status` shows; a status that the page was sent a
-//! moment ago is reused.
+//! The metrics serve what `reweave status` shows. A status that was made a moment ago is reused.
 
 use std::sync::Arc;
 
@@ -35,7 +34,7 @@ pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Route
         .with_state(watched)
 }
 
-/// Before there is a log, and a core that knows anything.
+/// Serves health and metrics before the log is read and the core exists.
 pub(super) fn too_early() -> Router {
     let metrics = || async { exposition(&metrics::text(&Sight::default())) };
     Router::new()
@@ -44,7 +43,7 @@ pub(super) fn too_early() -> Router {
         .fallback(|| async { unavailable("no connection to the other coordinators yet") })
 }
 
-/// Alive: what runs this runs everything that hears peers.
+/// Answers 200: if this runs, so does the runtime that serves peers.
 async fn health(State(context): State<ServerContext>) -> Response {
     if context.intake.is_open() {
         "ok\n".into_response()
@@ -53,9 +52,9 @@ async fn health(State(context): State<ServerContext>) -> Response {
     }
 }
 
-/// Able to answer, or to say who does: the log has been read, and the core keeps up.
+/// Answers 200 if the log has been read and the core keeps up.
 async fn readiness(State(context): State<ServerContext>) -> Response {
-    // Anything shows that; the whole status would cost the core a hundred times as much.
+    // The cheapest request is enough: a full status costs a hundred times as much.
     match ask(&context, Request::WhoAmI).await {
         Some(Answer::You(_) | Answer::Refused(Refused::NotLeading { leader: Some(_) })) => {
             "ready\n".into_response()
@@ -65,8 +64,8 @@ async fn readiness(State(context): State<ServerContext>) -> Response {
     }
 }
 
-/// Who does not lead knows little, and says so. What is known without the core is served while the core is busy: just
-/// then an operator wants to know whether the log goes on.
+/// Returns the metrics. A follower knows few, and says so. Metrics that need no core are served even while the core is
+/// busy: an operator then wants to know whether the log advances.
 async fn metrics(State(watched): State<Watched>) -> Response {
     let context = &watched.context;
     let status = watched.status_cache.passing().await;
@@ -95,7 +94,7 @@ async fn metrics(State(watched): State<Watched>) -> Response {
     }))
 }
 
-/// What monitors are served, asked for once for all who come at about the same time.
+/// Metrics cache: one status serves all monitors that ask at about the same time.
 #[derive(Clone)]
 struct Watched {
     context: ServerContext,

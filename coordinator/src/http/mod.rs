@@ -1,7 +1,7 @@
 //! The HTTP server: health and metrics for monitoring, and on loopback and over TLS the API and the page.
 //!
-//! Tokens would cross other networks in clear text. So beyond loopback, HTTP without TLS serves only what is not
-//! secret; other clients use TLS, or forward the port over SSH.
+//! Other networks would carry tokens in clear text. So beyond loopback, HTTP without TLS serves only health and
+//! metrics; other clients use TLS, or forward the port over SSH.
 
 mod api;
 mod faces;
@@ -33,7 +33,7 @@ use tls_listener::{Shown, TlsListener};
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
 
-/// A core that takes longer is not well.
+/// Time limit for the core; a slower core is unhealthy.
 pub(crate) const CORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Binds the configured address or the default one. An occupied default is skipped.
@@ -70,29 +70,28 @@ pub(crate) fn what_is_at(place: SocketAddr) -> &'static str {
     }
 }
 
-/// Does this work, with health and metrics to be had meanwhile: a monitor sees that this program lives, and that it
-/// serves nothing yet.
+/// Runs `work` and meanwhile serves health and metrics, so that monitors see a live but unready program.
 pub(crate) async fn beside<T>(listener: Option<&TcpListener>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(twin) = listener.and_then(twin) {
         let served = axum::serve(PlainListener::to(twin), health::too_early()).into_future();
         tokio::select! {
             done = &mut work => return done,
-            // The work matters more.
+            // The server must not end before the work.
             _ = served => {}
         }
     }
     work.await
 }
 
-/// The same socket once more: what it has not accepted when it is dropped, the other one does.
+/// Returns a second listener on the same socket. Connections that one has not accepted when it is dropped go to the
+/// other.
 fn twin(listener: &TcpListener) -> Option<TcpListener> {
     let socket = listener.as_fd().try_clone_to_owned().ok()?;
     TcpListener::from_std(socket.into()).ok()
 }
 
-/// Serves for as long as there is a runtime. What is made for all who look is made once, wherever they
-/// come in.
+/// Serves as long as the runtime exists. All listeners share one status cache.
 pub(crate) fn serve(
     plain: Option<TcpListener>,
     secure: Option<TcpListener>,
@@ -127,8 +126,8 @@ async fn far() -> (StatusCode, &'static str) {
     (StatusCode::NOT_FOUND, words)
 }
 
-/// Nothing when the core does not answer in time.
-/// Approved once more while it is carried out, it has begun.
+/// Approves a plan. Returns nothing if the core does not answer in time. A repeated approval of a running plan
+/// succeeds.
 pub(crate) async fn approve(
     context: &ServerContext,
     by: Asker,

@@ -20,7 +20,7 @@ const SVG_TYPE: &str = "image/svg+xml";
 
 macro_rules! assets {
     ($($path:literal $kind:ident $file:literal),* $(,)?) => {
-        /// Where it is found, what it is, and what it holds.
+        /// Path, content type and content of each file.
         const ASSETS: &[(&str, &str, &str)] =
             &[$(($path, $kind, include_str!(concat!("../../web/", $file)))),*];
     };
@@ -62,7 +62,7 @@ assets! {
     "/assets/troubles.js" SCRIPT_TYPE "troubles.js",
 }
 
-/// A module with what each class of finding is called, here as in the terminal.
+/// A JavaScript module with the titles of the classes of findings, the same as in the terminal.
 static CLASSES: LazyLock<String> = LazyLock::new(|| {
     let titles = Class::ALL.map(|class| (class, class.to_string()));
     let titles = serde_json::to_string(&BTreeMap::from(titles)).expect("a class is a word");
@@ -88,7 +88,7 @@ fn served(kind: &'static str, text: &'static str) -> Response {
         (header::REFERRER_POLICY, "no-referrer"),
     ];
     let mut response = (headers, text).into_response();
-    // A newer program brings a newer page.
+    // A newer program has a newer page.
     let fresh = HeaderValue::from_static("no-cache");
     response.headers_mut().insert(header::CACHE_CONTROL, fresh);
     response
@@ -98,7 +98,7 @@ fn served(kind: &'static str, text: &'static str) -> Response {
 mod tests {
     use super::*;
 
-    /// The same words as in the terminal, for those who read both.
+    /// The page and the terminal use the same titles.
     #[test]
     fn page_names_every_cause_class() {
         for class in Class::ALL {

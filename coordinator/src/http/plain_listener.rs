@@ -1,5 +1,5 @@
-//! Connections without TLS, limited in number and duration: each is a file of this process, which needs some for its
-//! log. Beyond the limit, connections wait in the kernel's backlog.
+//! Connections without TLS, limited in number and duration: each is an open file, and the log needs some of those.
+//! Beyond the limit, connections wait in the kernel's backlog.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Browsers open six each.
+/// Maximum number of connections; a browser opens six.
 const MAX_CONNECTIONS: usize = 256;
-/// Pages that follow what happens are sent something more often.
+/// Time limit without data. Event streams send keepalives more often.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct PlainListener {
@@ -36,7 +36,7 @@ impl Listener for PlainListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
-        // It is never closed.
+        // The semaphore is never closed.
         let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
         let (stream, from) = Listener::accept(&mut self.listener).await;
         (IdleTimeout::over(stream, slot), from)
@@ -47,7 +47,7 @@ impl Listener for PlainListener {
     }
 }
 
-/// A connection that ends when no data has passed in either direction for too long, with its slot.
+/// A connection that ends if no data pass in either direction for too long, with its slot.
 pub(super) struct IdleTimeout<S, P> {
     stream: S,
     idle: Pin<Box<Sleep>>,
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(began.elapsed().as_secs(), IDLE_TIMEOUT.as_secs());
     }
 
-    /// Checks a connection that stays open, as a page that follows events holds it.
+    /// Checks that a connection with regular writes stays open, such as an event stream.
     #[tokio::test(start_paused = true)]
     async fn written_connection_stays_open() {
         let (mut listener, address) = listener().await;

@@ -1,6 +1,6 @@
-//! Connections over TLS, from anywhere. The certificate of an operator or a viewer authenticates a client; others
-//! need a token. Handshakes, unauthenticated clients, viewers and operators have separate limits, so that a flood of
-//! one kind keeps no other out.
+//! Connections over TLS, from anywhere. The certificate of an operator or a viewer authenticates a client; others need
+//! a token. Handshakes, unauthenticated clients, viewers and operators have separate limits, so that a flood of one
+//! kind does not displace the others.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -33,8 +33,8 @@ const HANDSHAKE_LIMIT: Bounds = Bounds {
     max_per_group: Some(128),
     max_per_key: Some(32),
 };
-/// Of strangers, of viewers and of operators each; of an address or a member. Browsers open six each, and offices share
-/// an address.
+/// The limits on connections of unauthenticated clients, viewers and operators each, and of one address or member.
+/// Browsers open six each, and offices share an address.
 const CONNECTION_LIMIT: Bounds = Bounds {
     max_per_group: Some(256),
     max_per_key: Some(64),
@@ -53,10 +53,10 @@ pub(super) struct TlsListener {
     telling: Interval,
 }
 
-/// The reason why a client was turned away.
+/// The reason why a client was refused.
 enum Turned {
     Away(LinkError),
-    /// Others needed the place.
+    /// Displaced by other clients.
     Crowded(SocketAddr),
 }
 
@@ -168,7 +168,7 @@ impl Listener for TlsListener {
                         return (self.settle(guest, from.ip().to_canonical()), from);
                     }
                     Ok(Err(turned)) => self.note(turned),
-                    // A bug, but the client that triggers it must not stop others from connecting.
+                    // A panic is a bug, but a client that triggers it must not stop others from connecting.
                     Err(panic) => tracing::error!(%panic, "handshake interrupted"),
                 },
                 _ = self.telling.tick() => self.refusals.tell(&self.context.intake),

@@ -210,7 +210,7 @@ impl Engine {
         let outcome = self.serve();
         last_words.0 = None;
         if let Err(error) = outcome {
-            self.tell(Outcome::Failed(error));
+            self.send_outcome(Outcome::Failed(error));
         }
     }
 
@@ -270,7 +270,7 @@ impl Engine {
         if may_decide != self.may_decide {
             self.may_decide = may_decide;
             let is_full = !may_decide;
-            self.tell(Outcome::Disk { is_full });
+            self.send_outcome(Outcome::Disk { is_full });
         }
     }
 
@@ -315,7 +315,7 @@ impl Engine {
             Task::Propose { request, payload } => self.propose(request, payload),
             Task::Read(read) => {
                 if self.durable.replica_mut().read(read).is_err() {
-                    self.tell(Outcome::ReadLost(read));
+                    self.send_outcome(Outcome::ReadLost(read));
                 }
             }
             Task::Snapshot { index, state } => {
@@ -407,14 +407,14 @@ impl Engine {
             Effect::Persist(batch) => self.persist(batch)?,
             Effect::Compact(whole) => self.compact(whole),
             Effect::Apply(Applied { index, payload, .. }) => {
-                self.tell(Outcome::Applied { index, payload });
+                self.send_outcome(Outcome::Applied { index, payload });
             }
             // The event loop proposes nothing twice.
             Effect::Repeated(_) => {}
-            Effect::Restore { state, .. } => self.tell(Outcome::Restored { state }),
-            Effect::TakeSnapshot { index } => self.tell(Outcome::TakeSnapshot { index }),
-            Effect::ReadReady(read) => self.tell(Outcome::ReadReady(read)),
-            Effect::ReadLost(read) => self.tell(Outcome::ReadLost(read)),
+            Effect::Restore { state, .. } => self.send_outcome(Outcome::Restored { state }),
+            Effect::TakeSnapshot { index } => self.send_outcome(Outcome::TakeSnapshot { index }),
+            Effect::ReadReady(read) => self.send_outcome(Outcome::ReadReady(read)),
+            Effect::ReadLost(read) => self.send_outcome(Outcome::ReadLost(read)),
             Effect::Stands(standing) => self.stand(standing),
             Effect::Membership(members) => {
                 self.publish();
@@ -437,13 +437,13 @@ impl Engine {
     fn stand(&mut self, standing: Standing) {
         let leads = matches!(standing, Standing::Leads { .. });
         if leads {
-            self.tell(Outcome::Stands(standing));
+            self.send_outcome(Outcome::Stands(standing));
         }
         self.standing = standing;
         self.publish();
         self.orders.stand(standing);
         if !leads {
-            self.tell(Outcome::Stands(standing));
+            self.send_outcome(Outcome::Stands(standing));
         }
     }
 
@@ -457,7 +457,7 @@ impl Engine {
     }
 
     /// An event loop that has ended needs no notification.
-    fn tell(&self, outcome: Outcome) {
+    fn send_outcome(&self, outcome: Outcome) {
         let _ = self.outlets.intake.put_outcome(outcome);
     }
 

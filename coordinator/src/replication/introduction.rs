@@ -108,7 +108,7 @@ impl Introduction<'_> {
                 strange_since = None;
             }
             match beginning {
-                Beginning::Wait => self.tell(&answers, &mut report),
+                Beginning::Wait => self.log_wait(&answers, &mut report),
                 Beginning::Stranger => {
                     let since = *strange_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= SETTLE_TIMEOUT {
@@ -122,8 +122,8 @@ impl Introduction<'_> {
         Err(IntroductionError::SocketGone)
     }
 
-    /// What is waited for, whenever that is another thing.
-    fn tell(&self, answers: &BTreeMap<MemberId, Answer>, text: &mut Option<String>) {
+    /// Logs what it waits for, whenever that changes.
+    fn log_wait(&self, answers: &BTreeMap<MemberId, Answer>, text: &mut Option<String>) {
         let name = self.identity.member().name();
         let said = |answer: &Answer| answers.values().any(|said| said == answer);
         let words = if said(&Answer::Expected) {

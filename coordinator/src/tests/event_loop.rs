@@ -167,17 +167,17 @@ fn plan_of_started_job_is_audited() {
     for _ in 0..Policy::default().readings {
         for (node, _) in scene.fabric.clone().nodes() {
             let session = SessionId(1);
-            scene.tell(Origin { node, session });
+            scene.report_sample(Origin { node, session });
         }
     }
-    let tell = |order| {
+    let send_order = |order| {
         let job = "train".to_owned();
         scene.ask(Request::Job { job, order })
     };
     let hosts = vec!["h0".to_owned(), "h2".to_owned()];
     let may_reorder = false;
-    tell(JobOrder::Register { hosts, may_reorder });
-    let mut started = tell(JobOrder::Start { may_change: true });
+    send_order(JobOrder::Register { hosts, may_reorder });
+    let mut started = send_order(JobOrder::Start { may_change: true });
     let alone = scene.alone();
     scene.run(alone).unwrap();
     let generation = match started.try_recv() {
@@ -229,7 +229,7 @@ fn stuck_agent_loses_its_session() {
         from: Origin { node, session },
         outbox,
     });
-    scene.tell(Origin { node, session });
+    scene.report_sample(Origin { node, session });
     scene.put(Event::Tick);
     let alone = scene.alone();
     let driving = scene.run_aside(alone);

@@ -225,12 +225,12 @@ impl Scene {
     pub(crate) fn collide(&mut self) {
         for (node, _) in self.fabric.clone().nodes() {
             let from = self.arrive(node, 1, 64);
-            self.tell(from);
+            self.report_sample(from);
         }
     }
 
-    /// What the agent sees.
-    pub(crate) fn tell(&self, from: Origin) {
+    /// Delivers a sample of the agent.
+    pub(crate) fn report_sample(&self, from: Origin) {
         let readings = self.readings(from.node);
         let taken = Moment::default();
         let sample = Sample { taken, readings };

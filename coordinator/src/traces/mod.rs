@@ -54,12 +54,12 @@ impl Traces {
     pub(crate) fn new(collector: Url, fabric: Arc<Fabric>) -> (Self, TraceExport) {
         let (queue, heard) = channel(QUEUE_LENGTH);
         let rollouts = Rollouts::new(fabric);
-        let telling = TraceExport {
+        let export = TraceExport {
             heard,
             rollouts,
             collector: traces_of(collector),
         };
-        (Self(queue), telling)
+        (Self(queue), export)
     }
 
     pub(crate) fn hear_decided(&self, command: &Command, leads: bool) {

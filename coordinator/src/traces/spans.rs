@@ -132,14 +132,14 @@ impl Rollouts {
                 generation,
                 reasons,
             } => {
-                let why = format!("refused: {}", self.words(reasons));
+                let why = format!("refused: {}", self.describe(reasons));
                 return self.end(at, *generation, Some(why));
             }
             Change::PlanWithdrawn {
                 generation,
                 reasons,
             } => {
-                let why = format!("withdrawn: {}", self.words(reasons));
+                let why = format!("withdrawn: {}", self.describe(reasons));
                 return self.end(at, *generation, Some(why));
             }
             Change::RolledBack { generation } => {
@@ -154,7 +154,7 @@ impl Rollouts {
         self.under_way.get_mut(&plan)
     }
 
-    fn words(&self, reasons: &[Reason]) -> String {
+    fn describe(&self, reasons: &[Reason]) -> String {
         let words = reasons.iter().map(|reason| reason.words(&self.fabric));
         words.collect::<Vec<_>>().join("; ")
     }
@@ -226,7 +226,7 @@ impl Rollouts {
     }
 
     fn turn_back(&mut self, at: Moment, plan: Generation, reasons: &[Reason]) -> Option<()> {
-        let why = self.words(reasons);
+        let why = self.describe(reasons);
         let rollout = self.of(plan)?;
         rollout.close_round(at);
         if !rollout.is_on_the_way_back() {
@@ -243,7 +243,7 @@ impl Rollouts {
     fn verified(&mut self, at: Moment, plan: Generation, verdict: &Verdict) -> Option<Trace> {
         let why = match &verdict.decision {
             Decision::Commit => None,
-            Decision::RollBack { reasons } => Some(self.words(reasons)),
+            Decision::RollBack { reasons } => Some(self.describe(reasons)),
         };
         let is_kept = why.is_none();
         let rollout = self.of(plan)?;

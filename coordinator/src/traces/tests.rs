@@ -310,8 +310,8 @@ async fn receive(mut line: TcpStream, answer: &str) -> (String, String) {
 async fn leader_exports_rollout_until_accepted() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (traces, telling) = Traces::new(Url::parse(&url).unwrap(), fabric());
-    telling.begin().unwrap();
+    let (traces, export) = Traces::new(Url::parse(&url).unwrap(), fabric());
+    export.begin().unwrap();
     for command in commands(taken_back()) {
         traces.hear_decided(&command, false);
     }
@@ -339,7 +339,7 @@ async fn leader_exports_rollout_until_accepted() {
 /// Decisions are not read, and the leader goes on deciding.
 #[test]
 fn full_trace_queue_blocks_nothing() {
-    let (traces, telling) = Traces::new(Url::parse("http://127.0.0.1:1").unwrap(), fabric());
+    let (traces, export) = Traces::new(Url::parse("http://127.0.0.1:1").unwrap(), fabric());
     let [command] = commands(vec![approved()])
         .collect::<Vec<_>>()
         .try_into()
@@ -347,7 +347,7 @@ fn full_trace_queue_blocks_nothing() {
     for _ in 0..QUEUE_LENGTH + 10 {
         traces.hear_decided(&command, true);
     }
-    assert_eq!(telling.heard.len(), QUEUE_LENGTH);
+    assert_eq!(export.heard.len(), QUEUE_LENGTH);
 }
 
 /// The protocol's own message, as it was published, and no field besides.

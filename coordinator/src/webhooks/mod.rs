@@ -150,14 +150,14 @@ impl Hooks {
         loop {
             looks.tick().await;
             match look(&context, &seen).await {
-                Some(sight) => self.tell(seen.see(sight, Instant::now().into_std())),
+                Some(sight) => self.enqueue(seen.see(sight, Instant::now().into_std())),
                 // The coordinator that leads now delivers it.
                 None => seen = Seen::default(),
             }
         }
     }
 
-    fn tell(&self, news: Vec<news::News>) {
+    fn enqueue(&self, news: Vec<news::News>) {
         for news in news {
             let kind = news.kind();
             let parcel = Parcel::of(&news);

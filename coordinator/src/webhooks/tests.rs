@@ -98,8 +98,8 @@ async fn failed_delivery_is_retried_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let (receiver, address) = receiver().await;
     let hooks = hooks(folder.path(), &[address]);
-    hooks.tell(alarm("first"));
-    hooks.tell(alarm("second"));
+    hooks.enqueue(alarm("first"));
+    hooks.enqueue(alarm("second"));
     let first = ReceivedPost::to(&receiver).await;
     assert!(first.is_signed() && first.alarm() == "first");
     let (id, body) = (
@@ -123,14 +123,14 @@ async fn slow_receiver_delays_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let ((slow, slowly), (quick, quickly)) = (receiver().await, receiver().await);
     let hooks = hooks(folder.path(), &[slowly, quickly]);
-    hooks.tell(alarm("first"));
+    hooks.enqueue(alarm("first"));
     let unanswered = ReceivedPost::to(&slow).await;
     // More events are sent than can wait for the slow webhook.
     for number in 0..QUEUE_LENGTH + 8 {
         let post = ReceivedPost::to(&quick).await;
         assert!(post.is_signed());
         post.answer("200 OK").await;
-        hooks.tell(alarm(&number.to_string()));
+        hooks.enqueue(alarm(&number.to_string()));
     }
     let last = ReceivedPost::to(&quick).await;
     assert_eq!(last.alarm(), (QUEUE_LENGTH + 7).to_string());

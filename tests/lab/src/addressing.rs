@@ -20,7 +20,7 @@ use crate::wiring::is_cable;
 const MAX_ENDPOINTS: usize = 1 << 16;
 const MAX_SWITCHES: usize = 1 << 16;
 const MAX_NICS: usize = 128;
-/// Those of a management network lie behind them.
+/// Addresses of the management network follow after them.
 const MAX_LINKS: usize = (1 << 21) - (1 << 15);
 const FIRST_SWITCH_ADDRESS: u32 = u32::from_be_bytes([10, 128, 0, 0]);
 const FIRST_LINK_ADDRESS: u32 = u32::from_be_bytes([10, 192, 0, 0]);
@@ -66,7 +66,7 @@ impl Addressing {
         (first + self.ordinals[nic.node.index()]).into()
     }
 
-    /// All stable addresses of a node.
+    /// Returns all stable addresses of a node.
     pub(crate) fn all_of(&self, fabric: &Fabric, node: NodeId) -> Vec<Ipv4Addr> {
         if !fabric.node(node).role.is_endpoint() {
             return vec![self.of_node(fabric, node)];
@@ -81,7 +81,7 @@ impl Addressing {
             .collect()
     }
 
-    /// What the neighbour at the other end of `link` sends to as its gateway.
+    /// Returns the gateway address of the neighbour at the other end of `link`.
     pub(crate) fn gateway(&self, fabric: &Fabric, link: LinkId, at: Port) -> Ipv4Addr {
         if !is_cable(fabric, link) {
             self.of_node(fabric, at.node)
@@ -93,7 +93,7 @@ impl Addressing {
     }
 }
 
-/// Which end of `link` (0 or 1) `at` is.
+/// Returns the number of the end (0 or 1) of `link` that is `at`.
 pub(crate) fn end_of(fabric: &Fabric, link: LinkId, at: Port) -> u8 {
     u8::from(fabric.link(link).b == at)
 }

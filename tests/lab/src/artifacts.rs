@@ -1,5 +1,5 @@
-//! What is kept of a lab when something went wrong in it: a folder of its own under `artifacts/`,
-//! with what happened, what passed, and what each node knows of its network.
+//! Records of a failed lab: a folder under `artifacts/` with events, captured packets, and the network state of each
+//! node.
 
 use std::fs;
 use std::io;
@@ -13,12 +13,12 @@ use crate::cluster::Cluster;
 use crate::error::LabError;
 use crate::parallel::in_parallel;
 
-/// Beside where the lab was started.
+/// Relative to the folder in which the lab was started.
 const ARTIFACTS_FOLDER: &str = "artifacts";
-/// By then the user should have tidied up.
+/// The user should have removed old folders by then.
 const MAX_FOLDERS_PER_LAB: usize = 10_000;
 
-/// What is asked of each node, and of the place of the wires.
+/// Commands whose output is recorded, for each node and for the duct of the wires.
 const STATE_COMMANDS: &[&str] = &[
     "ip -d -s link",
     "ip address",
@@ -35,9 +35,8 @@ const STATE_COMMANDS: &[&str] = &[
 /// A file to be kept: its name and what is in it.
 pub(crate) type KeptFile = (String, Vec<u8>);
 
-/// Keeps the given files, the captures and the state of all nodes in a new folder, whose path is
-/// returned. What cannot be had of one node is no reason to lose the rest: the problem is written
-/// in its place.
+/// Writes the given files, the captures and the state of all nodes into a new folder, and returns its path. If data of
+/// a node cannot be read, the error is written in its place.
 pub(crate) fn keep(
     lab: &str,
     cluster: &Cluster,
@@ -91,7 +90,7 @@ fn new_folder(parent: &Path, name: &str) -> Result<PathBuf, LabError> {
     Err(failed(parent)(io::ErrorKind::AlreadyExists.into()))
 }
 
-/// What the shell's node answers, each question above its answer.
+/// Returns the output of the commands, each below its command line.
 fn answers(mut shell: Command) -> Vec<u8> {
     let output = shell.args(["-c", &script(STATE_COMMANDS)]).output();
     match output {

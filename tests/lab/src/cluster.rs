@@ -1,4 +1,4 @@
-//! The virtual cluster as those inside the lab hold it: bring-up, and the ways into its nodes.
+//! The virtual cluster from inside the lab: bring-up, and access to its nodes.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -38,7 +38,7 @@ pub(crate) struct Cluster {
     by_frr: Vec<NodeId>,
     /// In the order of the fabric's optical switches.
     opticals: Vec<NodeDoor>,
-    /// What runs in those; it ends with the lab.
+    /// Their processes, which end with the lab.
     _switches: Vec<Child>,
 }
 
@@ -86,8 +86,8 @@ impl Cluster {
         })?;
         wires.join(&fabric, scenario.seed)?;
         let switches = start_opticals(&fabric, &opticals)?;
-        // Only now, when all carriers are there: of a carrier that comes later, routes and queues
-        // learn when the kernel finds time to tell them, and pass nothing until then.
+        // All carriers exist by now. If a carrier came later, the kernel would update routes and queues with a delay,
+        // and drop packets until then.
         in_nodes("addresses and routes", Tool::Ip, &|node| {
             if scenario.frr.contains(&node) {
                 return wiring.addresses_script(node);
@@ -139,23 +139,23 @@ impl Cluster {
         Ok(())
     }
 
-    /// Where the station is, if there is one.
+    /// Returns the address of the station, if there is one.
     pub(crate) fn station_address(&self) -> Option<Ipv4Addr> {
         self.is_managed.then(management::station_address)
     }
 
-    /// Where an optical switch is reached from the station, if there is one.
+    /// Returns the management address of an optical switch, if there is a station.
     pub(crate) fn optical_address(&self, optical: OpticalId) -> Option<Ipv4Addr> {
         let place = management::of_optical(&self.fabric, optical);
         self.is_managed.then(|| management::address(place))
     }
 
-    /// Where a node is reached from the station, if there is one.
+    /// Returns the management address of a node, if there is a station.
     pub(crate) fn management_address(&self, node: NodeId) -> Option<Ipv4Addr> {
         self.is_managed.then(|| management::address(node))
     }
 
-    /// Where the FRR of a node listens, if one makes its routes.
+    /// Returns the folder of a node's FRR, if it has one.
     pub(crate) fn frr_folder(&self, node: NodeId) -> Option<PathBuf> {
         let is_there = self.by_frr.contains(&node);
         is_there.then(|| frr::folder(self.fabric.name(node)))
@@ -179,7 +179,7 @@ fn hosts_file(scenario: &Scenario, wiring: &Wiring<'_>) -> String {
     text
 }
 
-/// Where namespaces are pinned, and /etc/hosts with the names of all nodes.
+/// Creates the folder for pinned namespaces, and /etc/hosts with the names of all nodes.
 fn make_folders(hosts: &str) -> Result<(), LabError> {
     const HOSTS: &str = "/run/hosts";
     let write = || -> io::Result<()> {
@@ -213,7 +213,7 @@ fn create_nodes(
     })
 }
 
-/// What circuits are switched in.
+/// Creates the namespaces of the optical switches.
 fn create_opticals(fabric: &Fabric, seed: u64) -> Result<Vec<NodeDoor>, LabError> {
     let beyond = NodeId::from_index(fabric.nodes().len() + 1);
     let settings = wiring::sysctls(Role::Host, seed, beyond);
@@ -223,7 +223,7 @@ fn create_opticals(fabric: &Fabric, seed: u64) -> Result<Vec<NodeDoor>, LabError
         .collect()
 }
 
-/// Each is a process of this program, which serves when it says so.
+/// Starts one process of this program per optical switch, and waits until each is ready.
 fn start_opticals(fabric: &Fabric, doors: &[NodeDoor]) -> Result<Vec<Child>, LabError> {
     let started = fabric.opticals().zip(doors).map(|((id, optical), door)| {
         let start = || -> io::Result<Child> {

@@ -1,4 +1,4 @@
-//! Conducting one job in a lab that another process keeps, and reporting how it goes while it runs.
+//! Runs one job in a lab that another process keeps, and reports its progress.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -19,16 +19,16 @@ use crate::tools::Tools;
 
 /// The interval at which ranks report what has arrived.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Asking every kernel on the way costs a few programs.
+/// Asking every kernel on the path takes a few processes.
 const PATH_QUERY_INTERVAL: Duration = Duration::from_secs(1);
 /// Over what time the reported rates are.
 const RATE_WINDOW: Duration = Duration::from_millis(500);
 
-/// What is to be conducted; comes on standard input.
+/// The order on standard input.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) source: Source,
-    /// Which of the scenario's jobs.
+    /// Index of the job in the scenario.
     pub(crate) job: usize,
     pub(crate) output: Output,
 }
@@ -39,7 +39,7 @@ impl Order {
     }
 }
 
-/// What is reported, one line each.
+/// One line of the report.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Line<'a> {
@@ -48,15 +48,15 @@ enum Line<'a> {
     Report(&'a JobReport),
 }
 
-/// How the job is doing.
+/// Progress of the job.
 #[derive(Serialize)]
 struct Moment {
     /// Since it began.
     at_ms: f64,
     iterations: usize,
-    /// How long the last one took.
+    /// Time of the last iteration.
     iteration_ms: Option<f64>,
-    /// How long all of them took together.
+    /// Total time of the iterations.
     iterations_ms: f64,
     flows: Vec<Flow>,
 }
@@ -67,9 +67,9 @@ struct Flow {
     to: String,
     source: SocketAddrV4,
     destination: SocketAddrV4,
-    /// At which it arrived lately, pauses included.
+    /// Recent rate at the receiver, pauses included.
     rate_mbps: f64,
-    /// Nodes on the way, as the kernels route it now.
+    /// Nodes on the path, as the kernels route it now.
     path: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ struct Conductor<'n> {
     nodes: &'n Nodes,
     job: RunningJob<'n>,
     output: Output,
-    /// Of each flow, as last asked for; empty while a node on the way knows no route.
+    /// Path of each flow at the last query; empty while a node on it has no route.
     paths: Vec<Vec<String>>,
 }
 

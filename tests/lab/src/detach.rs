@@ -10,14 +10,14 @@ use nix::unistd::{ForkResult, Pid, pipe2, setsid};
 use crate::error::LabError;
 use crate::sandbox::{fork_once, silence};
 
-/// Which of the two this process is now.
+/// The two processes after a fork.
 pub(crate) enum Side {
     /// The command itself, which is done; its exit code.
     Front(u8),
     Back(Background),
 }
 
-/// The process that goes on.
+/// The process that continues in the background.
 pub(crate) struct Background {
     front: File,
 }
@@ -43,7 +43,7 @@ impl Background {
     /// Lets go of terminal and pipes, and reports success to the command in front.
     pub(crate) fn let_front_go(&self) {
         silence();
-        // It may have been killed meanwhile; the lab was asked for all the same.
+        // The front process may have been killed; the lab continues in any case.
         let _ = (&self.front).write_all(&[0]);
     }
 }

@@ -22,7 +22,7 @@ use crate::node::NodeDoor;
 use crate::signals::{Signals, release_all};
 use crate::state::{Record, Running};
 
-/// How long a lab may take to come up before a visitor gives up.
+/// Time limit for a lab to come up.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 const FORWARDED_SIGNALS: [Signal; 6] = [
@@ -75,7 +75,7 @@ impl<'l> Visit<'l> {
         Ok((record, visit))
     }
 
-    /// From now on, children are seen in the lab and die with it.
+    /// Enters the lab. Children of this process then run in the lab and end with it.
     pub(crate) fn enter(self) -> Result<Self, LabError> {
         join_lab(self.lab, self.first).map_err(|source| LabError::EnterLab {
             name: self.lab.name.clone(),
@@ -100,8 +100,8 @@ impl<'l> Visit<'l> {
         })
     }
 
-    /// Waits for the program and passes on what processes send. What the terminal sends has reached
-    /// the program already, as it is in the same group.
+    /// Waits for the program and forwards signals of processes. Signals of the terminal reach the program directly,
+    /// because it is in the same group.
     pub(crate) fn attend(&self, mut child: Child) -> Result<u8, LabError> {
         let pid = Pid::from_raw(child.id() as i32);
         loop {

@@ -1,4 +1,4 @@
-//! What can go wrong with a lab: one variant per failed operation, each with what to do next.
+//! Errors of a lab: one variant per failed operation, each with a remedy.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -127,12 +127,12 @@ pub enum LabError {
     Fault { what: String, source: Box<Self> },
     #[error("rank {rank} of {job} is not running")]
     NoSuchProcess { job: String, rank: usize },
-    /// Its processes do not die, or start others faster than they are stopped.
+    /// Its processes do not end, or start others faster than they are stopped.
     #[error("the processes of {node} go on in spite of signals")]
     Restless { node: String },
     #[error("cannot signal process {pid}: {source}")]
     Signal { pid: Pid, source: Errno },
-    /// The kernels do not agree on a way for a flow.
+    /// The kernels have no consistent path for a flow.
     #[error("the routes do not lead {flow} to its receiver")]
     NoPath { flow: String },
     #[error("{host} has more flows than source ports: use fewer flows_per_pair")]

@@ -1,4 +1,4 @@
-//! What this machine's kernel can do for a lab, found out by trying.
+//! Capabilities of this machine's kernel for a lab, found by trial.
 
 use std::fmt;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub enum Feature {
     RandomDrop,
     /// Hands packets from one interface to another by a rule at its ingress.
     Forward,
-    /// Drops by a rule what comes from some addresses.
+    /// Drops packets from some addresses by a rule.
     InputDrop,
     /// Makes the choice among equal paths the same in every run.
     HashSeed,
@@ -47,7 +47,7 @@ impl Feature {
         }
     }
 
-    /// What follows when it is missing, and what to do about it.
+    /// Returns the consequence of a missing feature, and the remedy.
     pub(crate) fn advice(self) -> &'static str {
         match self {
             Self::Tbf => {
@@ -124,7 +124,7 @@ impl Serialize for Feature {
     }
 }
 
-/// What was found. What no lab can do without is there.
+/// Available features. Those that every lab requires are present.
 #[derive(Debug, Clone)]
 pub(crate) struct Features {
     found: Vec<Feature>,

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::tools::Tool;
 use crate::wiring::Wiring;
 
-/// Where packages put the daemons: of Debian, and of Fedora and its kin.
+/// Folders of the daemons in packages of Debian, and of Fedora.
 const FRR_PATHS: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
 /// The first is the one the other needs.
 const FRR_DAEMONS: [&str; 2] = ["zebra", "staticd"];
@@ -99,7 +99,7 @@ fn start_one(nodes: &Nodes, (node, routes): &Charge) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The daemons run as a user of their own, which has to find its way there.
+/// Prepares the folder. The daemons run as a user of their own, which must have access.
 fn prepare(folder: &Path, routes: &[String]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join("frr.conf"), routes.join("\n") + "\n")?;
@@ -123,7 +123,7 @@ fn start_daemon(nodes: &Nodes, node: NodeId, folder: &Path, daemon: &str) -> io:
     command.arg("-f").arg(folder.join("frr.conf"));
     command.arg("-z").arg(folder.join("zserv.api"));
     command.arg("-i").arg(folder.join(format!("{daemon}.pid")));
-    // It goes on in the background: a pipe would stay open.
+    // The daemon continues in the background and would keep a pipe open.
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -140,23 +140,23 @@ fn first_line(said: &[u8]) -> String {
     text.lines().next().unwrap_or("no reason given").to_owned()
 }
 
-/// How many hosts the kernel has routes to from FRR.
+/// Returns the number of hosts to which the kernel has routes from FRR.
 fn held(nodes: &Nodes, node: NodeId) -> Result<usize, LabError> {
-    // By its number: ip has the same name for those of a person, and knows FRR's only where that says so.
+    // By number: ip has the same name for static routes, and knows FRR's name only with a configuration file.
     let shown = nodes.batch(node, Tool::Ip, "route show proto 196\n")?;
-    // The ways of a route that has several stand on lines of their own.
+    // The next hops of a multipath route are on lines of their own.
     let is_route = |line: &&str| line.starts_with(|it: char| it.is_ascii_digit());
     Ok(shown.lines().filter(is_route).count())
 }
 
-/// Each way has a line of its own.
+/// Counts routes; each next hop has a line of its own.
 fn routes_of(lines: &[String]) -> usize {
     let to = |line: &String| line.split_whitespace().nth(2).map(str::to_owned);
     let hosts: BTreeSet<_> = lines.iter().filter_map(to).collect();
     hosts.len()
 }
 
-/// Where `vtysh --vty_socket` finds the daemons of a switch, from inside the lab.
+/// Returns the folder for `vtysh --vty_socket`, inside the lab.
 pub(crate) fn folder(node: &str) -> PathBuf {
     Path::new(STATE_PATH).join(node)
 }

@@ -1,4 +1,4 @@
-//! From a scenario to work inside its running cluster: what all commands that need a lab share.
+//! Starts a cluster from a scenario and runs work inside it, for all commands that need a lab.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -18,7 +18,7 @@ use crate::source::Source;
 use crate::state::{Claim, Record};
 use crate::tools::Tools;
 
-/// What is done inside a lab.
+/// Work inside a lab.
 pub(crate) struct Inside<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) interrupt: &'a Interrupt,

@@ -1,4 +1,4 @@
-//! What a scenario may ask for and no lab can give: refused before anything is made.
+//! Scenario features that no lab supports; they are refused before anything is created.
 
 use reweave_common::ids::LinkId;
 use reweave_common::scenario::{FaultKind, Scenario};

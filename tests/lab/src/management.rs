@@ -1,8 +1,8 @@
-//! The management network: how programs that run the cluster reach its nodes, apart from the fabric.
+//! The management network, over which programs reach the nodes outside the fabric.
 //!
-//! Every node has an interface `mgmt0`, joined to the *station*: a place beside the fabric, with a
-//! name and a network of its own, where a coordinator runs. The station passes on what nodes send
-//! to each other over it; no node does, so nothing gets from one network into the other.
+//! Every node has an interface `mgmt0`, joined to the *station*: a namespace outside the fabric, with a name and a
+//! network of its own, where a coordinator runs. The station forwards between nodes on that network; nodes do not, so
+//! the two networks stay separate.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -41,7 +41,7 @@ pub(crate) fn check_size(fabric: &Fabric) -> Result<(), LabError> {
         })
 }
 
-/// All that is joined to the station, each with its number there: nodes, then optical switches.
+/// Returns the members of the management network with their numbers: nodes, then optical switches.
 fn places(fabric: &Fabric) -> impl Iterator<Item = (NodeId, &str)> {
     let nodes = fabric.nodes().map(|(_, node)| node.name.as_str());
     let opticals = fabric.opticals().map(|(_, optical)| optical.name.as_str());
@@ -61,7 +61,7 @@ pub(crate) fn create_station(fabric: &Fabric, seed: u64) -> Result<NodeDoor, Lab
     apart(|| NodeDoor::create(STATION_NAME, &settings))
 }
 
-/// What each node is set to once it has its interface: to pass nothing on that comes by it.
+/// Returns the setting of a node's interface that disables forwarding.
 pub(crate) fn sysctl() -> Sysctl {
     Sysctl {
         key: "net/ipv4/conf/mgmt0/forwarding",
@@ -70,7 +70,7 @@ pub(crate) fn sysctl() -> Sysctl {
     }
 }
 
-/// For ip, outside the nodes: an interface in each, and its other end in the station.
+/// Returns ip commands, outside the nodes, that create an interface in each, with its other end in the station.
 pub(crate) fn links_script(fabric: &Fabric) -> String {
     let link = |(id, name): (NodeId, &str)| {
         let [near, far] = [mac(id, 0), mac(id, 1)];
@@ -83,7 +83,7 @@ pub(crate) fn links_script(fabric: &Fabric) -> String {
     places(fabric).map(link).collect()
 }
 
-/// For ip, inside a node.
+/// Returns ip commands inside a node.
 pub(crate) fn node_script(node: NodeId) -> String {
     let (own, station, far) = (address(node), station_address(), mac(node, 1));
     format!(
@@ -94,7 +94,7 @@ pub(crate) fn node_script(node: NodeId) -> String {
     )
 }
 
-/// For ip, inside the station.
+/// Returns ip commands inside the station.
 pub(crate) fn station_script(fabric: &Fabric) -> String {
     let station = station_address();
     let mut script = format!("link set lo up\naddress add {station}/32 dev lo\n");

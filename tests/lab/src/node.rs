@@ -1,5 +1,5 @@
-//! One node's namespaces: network (its interfaces and routes) and UTS (its host name), pinned as
-//! files inside the lab, and the ways into them.
+//! Namespaces of one node: network (interfaces and routes) and UTS (host name), pinned as files inside the lab, and
+//! access to them.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,11 +20,11 @@ use crate::signals::release_all;
 use crate::tools::search_path;
 use crate::wiring::Sysctl;
 
-/// Where ip looks for network namespaces.
+/// Folder in which ip searches network namespaces.
 pub(crate) const NETNS_PATH: &str = "/run/netns";
 pub(crate) const UTSNS_PATH: &str = "/run/uts";
 
-/// An open door to a node. Programs and threads may pass it as long as the lab lives.
+/// Access to a node's namespaces. Programs and threads can enter as long as the lab runs.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeDoor {
     name: String,
@@ -125,7 +125,7 @@ impl NodeDoor {
         })
     }
 
-    /// What /proc/PID/ns/net of a process in this node points to.
+    /// Returns the link target of /proc/PID/ns/net of a process in this node.
     pub(crate) fn net_link(&self) -> Result<PathBuf, Errno> {
         Ok(format!("net:[{}]", fstat(&self.spaces.net)?.st_ino).into())
     }

@@ -1,5 +1,5 @@
-//! The nodes of a cluster, as all parts of the lab may hold them: the one that brings it up, and one that comes later
-//! to run something in it.
+//! The nodes of a cluster, for all parts of the lab: the process that creates it, and later ones that run something in
+//! it.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use crate::tool_run::run_script;
 use crate::tools::{Tool, Tools};
 use crate::wiring;
 
-/// The ways into the nodes of a running cluster. Threads may share them.
+/// Access to the nodes of a running cluster. Threads can share it.
 pub(crate) struct Nodes {
     pub(crate) fabric: Fabric,
     pub(crate) addressing: Addressing,
@@ -53,7 +53,7 @@ impl Nodes {
         self.addressing.of_node(&self.fabric, node)
     }
 
-    /// All addresses from which a node may send.
+    /// Returns all source addresses of a node.
     pub(crate) fn addresses(&self, node: NodeId) -> Vec<Ipv4Addr> {
         let mut addresses = self.addressing.all_of(&self.fabric, node);
         if self.fabric.node(node).role.forwards() {
@@ -89,7 +89,7 @@ impl Nodes {
         apart(on_thread)
     }
 
-    /// All processes that live in the node, also those a person started there.
+    /// Returns all processes in the node, including those that a user started there.
     pub(crate) fn processes(&self, node: NodeId) -> Result<Vec<Pid>, LabError> {
         let net = self
             .door(node)

@@ -19,7 +19,7 @@ use crate::wiring::{FIRST_INDEX, MTU_BYTES, rate_line};
 
 const FIBRE_MAC: Mac = Mac::DEFAULT_FIBRE_MAC;
 
-/// For ip, outside the nodes: each fibre, made directly into its node and its optical switch.
+/// Returns ip commands, outside the nodes, that create each fibre between its node and its optical switch.
 pub(crate) fn links_script(fabric: &Fabric) -> String {
     let first = FIRST_INDEX + 2 * fabric.links().len();
     let fibres = fabric.fibres().enumerate().map(|(count, fibre)| {
@@ -37,7 +37,7 @@ pub(crate) fn links_script(fabric: &Fabric) -> String {
     fibres.collect()
 }
 
-/// For ip, inside a node: its ends of fibres come up.
+/// Returns ip commands inside a node that set its fibres up.
 pub(crate) fn ports_script(fabric: &Fabric, node: NodeId) -> String {
     let fibres = fibres_of(fabric, node);
     fibres
@@ -45,8 +45,7 @@ pub(crate) fn ports_script(fabric: &Fabric, node: NodeId) -> String {
         .collect()
 }
 
-/// For ip, inside a node: its stable address, if no cable's end has it, and all that fibres could
-/// come to lead to.
+/// Returns ip commands inside a node: its stable address, unless a cable has it, and routes over its fibres.
 pub(crate) fn node_script(fabric: &Fabric, addressing: &Addressing, node: NodeId) -> String {
     let mut script = String::new();
     let stable = |node| addressing.of_node(fabric, node);
@@ -69,7 +68,7 @@ pub(crate) fn main_interface(fabric: &Fabric, node: NodeId) -> Option<&str> {
     names.min()
 }
 
-/// For tc, inside a node: it sends at the rate of each fibre.
+/// Returns tc commands inside a node that limit each fibre to its rate.
 pub(crate) fn rates_script(fabric: &Fabric, node: NodeId, sharing: Sharing) -> String {
     let fibres = fibres_of(fabric, node);
     fibres
@@ -77,7 +76,7 @@ pub(crate) fn rates_script(fabric: &Fabric, node: NodeId, sharing: Sharing) -> S
         .collect()
 }
 
-/// What makes this program be that switch.
+/// Returns the arguments with which this program runs as that switch.
 pub(crate) fn switch_arguments(
     fabric: &Fabric,
     id: OpticalId,
@@ -106,7 +105,7 @@ fn fibres_of(fabric: &Fabric, node: NodeId) -> impl Iterator<Item = &Fibre> {
     fabric.fibres().filter(move |fibre| fibre.node == node)
 }
 
-/// The shortest ways over links that have light, to every node.
+/// Returns the shortest paths over lit links to every node.
 pub(crate) fn lit_ways(fabric: &Fabric) -> BTreeMap<(NodeId, NodeId), Vec<LinkId>> {
     let dark = fabric.dark(fabric.first_circuits());
     let mut ways = BTreeMap::new();
@@ -124,7 +123,7 @@ pub(crate) fn lit_ways(fabric: &Fabric) -> BTreeMap<(NodeId, NodeId), Vec<LinkId
     ways
 }
 
-/// How many links every node that can reach `to` is away from it.
+/// Returns the number of links from each node to `to`, for nodes that can reach it.
 fn distances(fabric: &Fabric, dark: &BTreeSet<LinkId>, to: NodeId) -> BTreeMap<NodeId, usize> {
     let mut distances = BTreeMap::from([(to, 0)]);
     let mut edge = vec![to];
@@ -134,7 +133,7 @@ fn distances(fabric: &Fabric, dark: &BTreeSet<LinkId>, to: NodeId) -> BTreeMap<N
             let distance = distances[&node] + 1;
             for link in fabric.links_of(node).iter().filter(|it| !dark.contains(it)) {
                 let far = fabric.link(*link).far(node).node;
-                // Who passes nothing on is on no way to another.
+                // A node that does not forward is on no path between others.
                 let passes_on = node == to || fabric.node(node).role.forwards();
                 if passes_on && !distances.contains_key(&far) {
                     distances.insert(far, distance);

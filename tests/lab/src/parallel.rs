@@ -1,4 +1,4 @@
-//! Several threads for work that comes in equal pieces.
+//! Several threads for work in equal pieces.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
@@ -39,12 +39,12 @@ pub(crate) fn in_parallel<T: Send>(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// What a thread that died under it left is taken as it is.
+/// Locks a mutex, even if a thread panicked while holding it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the thread returned; its panic goes on in this one.
+/// Returns the result of a thread, or resumes its panic in this one.
 pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

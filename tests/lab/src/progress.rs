@@ -1,4 +1,4 @@
-//! One line that says what is being done, where a person is watching.
+//! A progress line on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 

@@ -1,4 +1,4 @@
-//! What a run has shown: for scripts as JSON, for people as a table.
+//! Results of a run, as JSON and as a table.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub(crate) struct RunReport {
     pub(crate) scenario: String,
     pub(crate) seed: u64,
     pub(crate) bring_up_ms: f64,
-    /// By what means the kernel shapes, loses and delays packets here.
+    /// Mechanisms by which the kernel shapes, drops and delays packets here.
     pub(crate) means: Vec<String>,
     pub(crate) jobs: Vec<JobReport>,
     pub(crate) ended: Ended,
@@ -19,11 +19,11 @@ pub(crate) struct RunReport {
     pub(crate) faults_not_played: Vec<FaultReport>,
     pub(crate) expectations: Vec<Verdict>,
     pub(crate) passed: bool,
-    /// Where logs and captures were kept, if they were.
+    /// Folder with logs and captures, if they were kept.
     pub(crate) artifacts: Option<PathBuf>,
 }
 
-/// Why a run was over; the worst of its jobs' reasons.
+/// Reason for the end of a run; the worst of its jobs' reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Ended {
@@ -69,7 +69,7 @@ pub(crate) struct FlowOutcome {
     pub(crate) to: String,
     pub(crate) source: String,
     pub(crate) destination: String,
-    /// Nodes on the way, as the kernel routed it when the job began.
+    /// Nodes on the path, as the kernel routed it when the job began.
     pub(crate) path: Vec<String>,
     pub(crate) bytes: Option<u64>,
     pub(crate) rate_mbps: Option<f64>,
@@ -118,7 +118,7 @@ impl RunReport {
             && self.expectations.iter().all(|verdict| verdict.met)
     }
 
-    /// For people.
+    /// Formats the text output.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for fault in &self.faults {
@@ -214,7 +214,7 @@ impl FlowOutcome {
     }
 }
 
-/// What stands where it is unknown.
+/// Returns the text for an unknown value.
 fn unknown() -> String {
     "-".to_owned()
 }

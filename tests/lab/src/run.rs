@@ -19,10 +19,10 @@ use crate::report::{Ended, FaultReport, JobReport, RunReport};
 use crate::signals::Interrupt;
 use crate::verdict;
 
-/// How long to listen before looking up.
+/// Poll interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What a run has shown, and what its ranks said, to be kept.
+/// Results of a run, and the output of its ranks.
 pub(crate) struct Outcome {
     pub(crate) report: RunReport,
     pub(crate) logs: Vec<KeptFile>,
@@ -93,7 +93,7 @@ fn launch_all<'c>(
     scenario.jobs.iter().zip(plans).map(launch).collect()
 }
 
-/// What came of one job.
+/// Result of one job.
 struct Conducted {
     ended: Ended,
     report: JobReport,
@@ -170,7 +170,7 @@ impl Conductor<'_> {
         Ended::Done
     }
 
-    /// Why the job must be over though it has not come to its end.
+    /// Returns the reason why the job must be stopped, if there is one.
     fn must_end(self) -> Option<Ended> {
         if self.interrupt.is_raised() {
             return Some(Ended::Interrupted);

@@ -29,7 +29,7 @@ use nix::unistd::{
 use crate::error::LabError;
 use crate::signals::{Interrupt, Signals, TERMINATION_SIGNALS};
 
-/// As Rust's own programs end when they panic.
+/// Exit code of Rust programs that panic.
 const EXIT_PANICKED: u8 = 101;
 
 /// The lab's first process as its supervisor sees it.
@@ -38,7 +38,7 @@ pub(crate) struct FirstProcess {
     signals: Signals,
 }
 
-/// How the lab's first process ended.
+/// End of the lab's first process.
 pub(crate) enum Ending {
     Exited(u8),
     Killed,
@@ -83,7 +83,7 @@ impl FirstProcess {
                     Signal::SIGTERM
                 };
                 asked = true;
-                // It may just have ended; then SIGCHLD is next.
+                // The process may have just ended; SIGCHLD follows.
                 let _ = kill(self.pid, signal);
             } else if let Some(ending) = self.ending()? {
                 return Ok(ending);
@@ -139,8 +139,8 @@ fn be_first_process(tied: OwnedFd, go: OwnedFd, keep: impl FnOnce(&Interrupt) ->
     })
 }
 
-/// What a lab needs before its first node: mounts no other process sees, /run of its own for the
-/// names of its namespaces, and views of its own processes and devices.
+/// Prepares the lab before its first node: private mounts, a /run of its own for namespace names, and views of its own
+/// processes and devices.
 fn furnish() -> Result<(), LabError> {
     let make = |what, flags| unshare(flags).map_err(|source| LabError::Namespaces { what, source });
     make("a mount namespace", CloneFlags::CLONE_NEWNS)?;
@@ -162,8 +162,8 @@ fn mount_fresh(kind: &str, at: &'static str) -> Result<(), LabError> {
         .map_err(|source| LabError::Mount { what: at, source })
 }
 
-/// /sys as the network namespace of the caller has it. Where the machine's own is read-only, as in
-/// containers, the kernel allows no other. Allocates nothing: it is called between fork and exec.
+/// Mounts /sys for the caller's network namespace. The kernel refuses that if the machine's own is read-only, as in
+/// containers. Allocates nothing, because it is called between fork and exec.
 pub(crate) fn mount_sysfs() -> Result<(), Errno> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let with = |flags| mount(Some(c"sysfs"), c"/sys", Some(c"sysfs"), flags, None::<&str>);
@@ -195,7 +195,7 @@ fn reap(keeper: Pid) -> Result<u8, LabError> {
     }
 }
 
-/// One SIGCHLD may stand for many deaths.
+/// Reaps all dead children, because one SIGCHLD may stand for many.
 fn reap_dead(keeper: Pid) -> Option<u8> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -259,7 +259,7 @@ fn read_setting(name: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// The setting that stands in the way, if a known one does, and the ways out.
+/// Returns the kernel setting that prevents user namespaces, if a known one does, and the remedies.
 fn user_namespace_hint(setting: &dyn Fn(&str) -> Option<String>) -> String {
     let settings = [
         ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),

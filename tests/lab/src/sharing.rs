@@ -1,10 +1,9 @@
-//! How TCP flows come to share a link evenly and without loss, as they do on the lossless fabrics
-//! that training uses.
+//! TCP settings with which flows share a link evenly and without loss, as on the lossless fabrics of training clusters.
 //!
-//! Shallow queues would drop, and with jumbo frames a drop halves a window of five packets, so the
-//! shares of four flows differ by half. Deep queues alone drop nothing, and what a flow grabs at
-//! its start it keeps. But when every receiver grants the same window and queues hold the windows
-//! of all flows, each has the same window over the same round trip: shares differ by about 1 %.
+//! Shallow queues drop packets, and with jumbo frames a drop halves a window of five packets, so the shares of four
+//! flows differ by half. With deep queues alone nothing is dropped, but a flow keeps the share that it gets at its
+//! start. If every receiver grants the same window and queues hold the windows of all flows, each flow has the same
+//! window over the same round-trip time: shares differ by about 1 %.
 
 use std::time::Duration;
 
@@ -13,15 +12,15 @@ use reweave_common::units::Rate;
 
 use crate::wiring::Sysctl;
 
-/// Needs no window scaling, so it is a hard bound: seven jumbo frames under way.
+/// Maximum window without window scaling: seven jumbo frames in flight.
 const MAX_UNSCALED_WINDOW_BYTES: u64 = 64_000;
 /// Just above, scaling makes the first connections differ from the others.
 const MIN_SCALED_WINDOW_BYTES: u64 = 262_000;
-/// What TCP can grant, a little less than a GiB: twice as much still fits the kernel's buffers.
+/// Maximum TCP window, slightly below 1 GiB: twice as much still fits the kernel's buffers.
 const MAX_WINDOW_BYTES: u64 = 1_000_000_000;
-/// This many flows may meet on a link before it drops anything.
+/// Number of flows that can share a link without loss.
 const FLOWS_PER_QUEUE: u64 = 32;
-/// What a packet takes through a machine that is busy, there and back.
+/// Delay of a packet in a busy machine, in both directions.
 const MAX_MACHINE_DELAY: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +48,12 @@ impl Sharing {
         Self { window_bytes }
     }
 
-    /// For ip: what a host's route says of the flows that take it.
+    /// Returns the attribute of a host's route for ip, which applies to the flows on it.
     pub(crate) fn route_attribute(self) -> String {
         format!("window {}", self.window_bytes)
     }
 
-    /// What a port's queue holds.
+    /// Returns the size of a port's queue.
     pub(crate) fn queue_bytes(self) -> u64 {
         FLOWS_PER_QUEUE * self.window_bytes
     }
@@ -62,9 +61,9 @@ impl Sharing {
     pub(crate) fn sysctls(self) -> Vec<Sysctl> {
         let buffer = 2 * self.window_bytes;
         let mut sysctls = vec![
-            // The window stays as it is granted at the start.
+            // Keeps the window that is granted at the start.
             ("net/ipv4/tcp_moderate_rcvbuf", "0".to_owned()),
-            // It is there again at once after a pause for computing.
+            // Keeps the window after a pause for computation.
             ("net/ipv4/tcp_slow_start_after_idle", "0".to_owned()),
             // No probing for lost tails: a retransmission then means a loss.
             ("net/ipv4/tcp_early_retrans", "0".to_owned()),

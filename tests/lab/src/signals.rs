@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 
 use crate::error::LabError;
 
-/// What asks a program to end.
+/// Signals that request the end of a program.
 pub(crate) const TERMINATION_SIGNALS: [Signal; 4] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -80,7 +80,7 @@ impl Interrupt {
         while !self.poll(PollTimeout::NONE) {}
     }
 
-    /// Waits for it no longer than `patience`, and says whether it was raised.
+    /// Waits up to `patience`. Returns whether the flag was raised.
     pub(crate) fn wait_for(&self, patience: Duration) -> bool {
         self.poll(PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX))
     }

@@ -1,4 +1,4 @@
-//! What a lab is made from: the text of its scenario, and of the fabric file that may belong to it.
+//! Input of a lab: the text of its scenario, and of its fabric file, if any.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::error::LabError;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Source {
-    /// What errors call it by.
+    /// Name in error messages.
     file: String,
     /// Absent when the file is a fabric alone.
     scenario: Option<String>,
@@ -46,7 +46,7 @@ impl Source {
         Ok((source, scenario))
     }
 
-    /// What a lab of it is called unless an option names it otherwise.
+    /// Returns the default name of the lab.
     pub(crate) fn own_name(&self, scenario: &Scenario, path: &Path) -> String {
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy();
         match self.scenario {

@@ -1,8 +1,8 @@
-//! What is known of running labs: a folder for each, with a file that is locked for as long as the
-//! lab lives. A folder whose lock is free was left behind and means nothing.
+//! Records of running labs: a folder for each, with a file that is locked as long as the lab runs. A folder with a free
+//! lock is a leftover.
 //!
-//! A process that looks whether a lock is free holds it for a moment. So that this is never taken for a lab, all take
-//! turns: names are taken and given up by one process at a time, while none looks.
+//! A process that tests a lock holds it for a moment. So that this is never taken for a lab, processes take turns: only
+//! one at a time claims or releases a name, and none tests locks meanwhile.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -23,28 +23,28 @@ use crate::source::Source;
 const LOCK_FILE: &str = "lock";
 const RECORD_FILE: &str = "lab.json";
 const READY_FILE: &str = "ready";
-/// Where a lab that was brought up with `--stepped` listens.
+/// Socket of a lab that was started with `--stepped`.
 const CONTROL_SOCKET: &str = "control";
 /// No lab can have this name.
 const TURNS_FOLDER: &str = ".turns";
 const MAX_NAME_BYTES: usize = 64;
 
-/// What other commands need to know of a lab.
+/// Data of a lab for other commands.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) scenario: String,
     /// The first process of the lab, as seen from outside.
     pub(crate) pid: i32,
     pub(crate) nodes: Vec<String>,
-    /// Whether there is a station beside them.
+    /// Whether there is a station.
     pub(crate) station: bool,
     pub(crate) source: Source,
 }
 
-/// A name that is taken for as long as this lives. Only the supervisor may drop it.
+/// A claimed name, released on drop. Only the supervisor may drop it.
 pub(crate) struct Claim {
     folder: PathBuf,
-    /// Reaches the folder from inside the lab, where its path leads elsewhere.
+    /// Handle of the folder, because its path differs inside the lab.
     handle: File,
     _lock: File,
 }
@@ -77,14 +77,14 @@ impl Claim {
         write().map_err(|source| failed(&self.folder, source))
     }
 
-    /// From inside the lab: from now on, others may enter.
+    /// Marks the lab as ready; others may enter. Called inside the lab.
     pub(crate) fn mark_ready(&self) -> Result<(), LabError> {
         File::create(path_in(&self.handle, READY_FILE))
             .map(drop)
             .map_err(|source| failed(&self.folder, source))
     }
 
-    /// From inside the lab.
+    /// Binds the control socket. Called inside the lab.
     pub(crate) fn bind_control_socket(&self) -> Result<UnixListener, LabError> {
         UnixListener::bind(path_in(&self.handle, CONTROL_SOCKET))
             .map_err(|source| failed(&self.folder, source))
@@ -93,7 +93,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Without a turn, what is left is swept by the next who gets one.
+        // Without a turn, the next process with a turn removes leftovers.
         if let Some(base) = self.folder.parent()
             && let Ok(_turn) = Turn::to_change(base)
         {
@@ -167,7 +167,7 @@ impl Running {
         Turn::to_look(base).is_ok_and(|_turn| self.is_locked())
     }
 
-    /// To be asked by those only whose turn it is.
+    /// Whether the folder is locked. The caller must have the turn.
     fn is_locked(&self) -> bool {
         let lock = File::open(self.folder.join(LOCK_FILE));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
@@ -187,7 +187,7 @@ impl Running {
         })
     }
 
-    /// Nothing is recorded in the first moments of a lab.
+    /// Returns the record; a starting lab has none yet.
     pub(crate) fn record(&self) -> Option<Record> {
         let text = fs::read(self.folder.join(RECORD_FILE)).ok()?;
         serde_json::from_slice(&text).ok()
@@ -199,7 +199,7 @@ impl Record {
         Pid::from_raw(self.pid)
     }
 
-    /// All that can be entered.
+    /// Returns the names of all namespaces that can be entered.
     pub(crate) fn places(&self) -> Vec<String> {
         let station = self.station.then(|| STATION_NAME.to_owned());
         self.nodes.iter().cloned().chain(station).collect()
@@ -223,7 +223,7 @@ fn base() -> Result<PathBuf, LabError> {
         }
         _ => {}
     }
-    // In a folder that all may write to, another user may have been there first.
+    // In a world-writable folder, another user may have created it first.
     let is_own_folder = fs::symlink_metadata(&base)
         .map(|found| found.is_dir() && found.uid() == geteuid().as_raw())
         .map_err(|source| failed(&base, source))?;

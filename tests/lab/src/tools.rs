@@ -59,7 +59,7 @@ impl fmt::Display for Tool {
     }
 }
 
-/// Where each tool is.
+/// Path of each tool.
 #[derive(Debug, Clone)]
 pub(crate) struct Tools {
     paths: [PathBuf; Tool::ALL.len()],
@@ -81,8 +81,8 @@ impl Tools {
     }
 }
 
-/// PATH with the sbin beside each bin: an ordinary user's PATH often lacks those, and the tools of
-/// the network live there.
+/// Returns PATH with the sbin folder beside each bin folder: network tools are there, and an ordinary user's PATH often
+/// lacks them.
 pub(crate) fn search_path() -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -94,7 +94,7 @@ pub(crate) fn search_path() -> OsString {
     }
     let mut seen = std::collections::BTreeSet::new();
     folders.retain(|folder| seen.insert(folder.clone()));
-    // What was split from a path can be joined again.
+    // A split path can always be joined again.
     env::join_paths(folders).unwrap_or(path)
 }
 

@@ -116,7 +116,7 @@ impl Judge<'_> {
     }
 }
 
-/// What could not be measured does not meet a limit, and is said to be unknown.
+/// Formats a value. An unmeasured value does not meet a limit, and is shown as unknown.
 fn shown<T: Display>(seen: Option<T>) -> String {
     seen.map_or_else(|| "unknown".to_owned(), |seen| format!("{seen:.2}"))
 }

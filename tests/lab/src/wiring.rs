@@ -1,4 +1,4 @@
-//! From the fabric to scripts: what the tools are given to make. Pure, so that it can be judged without a kernel.
+//! Scripts that create the fabric. Pure functions, so that they can be tested without a kernel.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::sharing::Sharing;
 pub(crate) const MTU_BYTES: u64 = 9000;
 const MAX_FRAME_BYTES: u64 = MTU_BYTES + 14;
 
-/// Each end of a link is numbered from here; 1 is every node's loopback.
+/// First interface index of link ends; 1 is the loopback of each node.
 pub(crate) const FIRST_INDEX: usize = 2;
 
 /// tc counts a bucket in 32 bits, and it holds what passes in a millisecond.
@@ -41,10 +41,10 @@ pub(crate) struct Wiring<'f> {
     sharing: Sharing,
 }
 
-/// Which links lead nearer to a node.
+/// Links that lead nearer to a node.
 enum LinksTowards {
     Shortest(Routes),
-    /// Of a fabric with optical switches, as they are at first.
+    /// For a fabric with optical switches, in its initial state.
     Lit(BTreeMap<(NodeId, NodeId), Vec<LinkId>>),
 }
 
@@ -74,8 +74,8 @@ impl<'f> Wiring<'f> {
         }
     }
 
-    /// For ip, outside the nodes: all links, each made directly into its two nodes. `instead` may
-    /// make one out of its two ends in another way.
+    /// Returns ip commands, outside the nodes, that create each link between its two nodes. `instead` may create a link
+    /// differently.
     pub(crate) fn links_script(
         &self,
         instead: impl Fn(LinkId, [&str; 2]) -> Option<String>,
@@ -98,14 +98,14 @@ impl<'f> Wiring<'f> {
             end_of(self.fabric, link, port),
         );
         let mac = addressing::mac(link, end);
-        // The kernel is in no hurry to tell of the carrier of an interface whose number is, by
-        // chance, that of its other end: it takes it for one that has no other end.
+        // If an interface has by chance the same index as its other end, the kernel takes it for one without another
+        // end, and delays its carrier events.
         let index = FIRST_INDEX + 2 * link.index() + usize::from(end);
         let node = self.fabric.name(port.node);
         format!("name {name} index {index} address {mac} mtu {MTU_BYTES} netns /run/netns/{node}")
     }
 
-    /// For ip, inside `node`: its interfaces come up.
+    /// Returns ip commands inside `node` that set its interfaces up.
     pub(crate) fn ports_script(&self, node: NodeId) -> String {
         let mut script = String::from("link set lo up\n");
         for (port, _) in ports(self.fabric, node) {
@@ -114,7 +114,7 @@ impl<'f> Wiring<'f> {
         script + &optics::ports_script(self.fabric, node)
     }
 
-    /// For ip, inside `node`: addresses, neighbours and routes.
+    /// Returns ip commands inside `node`: addresses, neighbours and routes.
     pub(crate) fn node_script(&self, node: NodeId) -> String {
         let mut script = self.addresses_script(node);
         self.write_routes(node, &mut script);
@@ -130,8 +130,8 @@ impl<'f> Wiring<'f> {
         script
     }
 
-    /// The routes of a switch in FRR's words, of a distance that routing protocols have: what an agent tells it
-    /// of comes before them.
+    /// Returns a switch's routes as FRR configuration, with the distance of routing protocols: routes of an agent win
+    /// over them.
     pub(crate) fn routes_for_frr(&self, node: NodeId) -> Vec<String> {
         let ways = self.ways_from(node).into_iter();
         let lines = ways.flat_map(|(to, links)| {
@@ -139,7 +139,7 @@ impl<'f> Wiring<'f> {
                 let ends = self.fabric.link(link);
                 let gateway = self.addressing.gateway(self.fabric, link, ends.far(node));
                 let interface = interface(self.fabric, near(ends, node));
-                // Who is at the other end is no gateway to itself.
+                // A neighbour is not its own gateway.
                 if gateway == to {
                     return format!("ip route {to}/32 {interface} 20");
                 }
@@ -149,7 +149,7 @@ impl<'f> Wiring<'f> {
         lines.collect()
     }
 
-    /// To each address of all others.
+    /// Returns the links towards each address of other nodes.
     fn ways_from(&self, node: NodeId) -> Vec<(Ipv4Addr, &[LinkId])> {
         let others = self.fabric.nodes().filter(|(to, _)| *to != node);
         let ways = others.flat_map(|(to, _)| {
@@ -248,7 +248,7 @@ impl<'f> Wiring<'f> {
         format!("via {gateway} dev {interface}")
     }
 
-    /// For tc, inside `node`: every port sends at the rate of its link.
+    /// Returns tc commands inside `node` that limit every port to the rate of its link.
     pub(crate) fn rates_script(&self, node: NodeId) -> String {
         let lines = ports(self.fabric, node).map(|(port, link)| {
             let interface = interface(self.fabric, port);
@@ -291,13 +291,13 @@ pub(crate) fn interface(fabric: &Fabric, port: Port) -> String {
     format!("{kind}{}", port.index)
 }
 
-/// What a link of that rate lets pass at once after a pause: what passes in a millisecond, so that a
-/// late timer loses nothing, and at least two frames, or none would ever pass.
+/// Returns the burst of a link of that rate after a pause: the bytes of one millisecond, so that a late timer loses
+/// nothing, and at least two frames, or none would ever pass.
 pub(crate) fn burst_bytes(rate: Rate) -> u64 {
     (rate.bits_per_s() / 8000).max(2 * MAX_FRAME_BYTES)
 }
 
-/// For tc: `interface` sends no faster than `rate`.
+/// Returns a tc command that limits `interface` to `rate`.
 pub(crate) fn rate_line(interface: &str, rate: Rate, sharing: Sharing) -> String {
     let burst = burst_bytes(rate);
     let limit = (burst + sharing.queue_bytes()).min(u32::MAX.into());
@@ -305,11 +305,11 @@ pub(crate) fn rate_line(interface: &str, rate: Rate, sharing: Sharing) -> String
     format!("qdisc replace dev {interface} root tbf rate {rate}bit burst {burst} limit {limit}\n")
 }
 
-/// From where jobs bind their source ports. No kernel of a host gives these to another program, or a job would find one in
-/// use. They begin with the dynamic ports, from which RoCE takes its own too.
+/// Source ports of jobs. Host kernels give these to no other program, so a job finds all of them free. They begin with
+/// the dynamic ports, which RoCE uses too.
 pub(crate) const JOB_SOURCE_PORTS: RangeInclusive<u16> = 0xC000..=0xCFFF;
 
-/// What a node's kernel is set to before it has any interface but its loopback.
+/// Returns the settings of a node's kernel before it has other interfaces than its loopback.
 pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
     let always = |key, value: &str| Sysctl {
         key,
@@ -342,9 +342,8 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
             "net/ipv4/conf/default/ignore_routes_with_linkdown",
             if role.is_endpoint() { "0" } else { "1" },
         ),
-        // Flows are distinguished by addresses, protocol and ports. A kernel that has no setting for the fields to hash
-        // takes the same ones by policy 1; and so do hosts, as by that a kernel says which of its own ways a flow
-        // takes.
+        // The hash uses addresses, protocol and ports. A kernel without a setting for the fields uses the same ones
+        // with policy 1. Hosts do so as well, because a kernel then reports which of its own paths a flow takes.
         always("net/ipv4/fib_multipath_hash_policy", "1"),
         if_known(
             "net/ipv4/fib_multipath_hash_policy",
@@ -353,7 +352,7 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
         if_known("net/ipv4/fib_multipath_hash_fields", "55"),
         if_known("net/ipv4/fib_multipath_hash_seed", &hash_seed(seed, node)),
         always("net/ipv4/ip_local_reserved_ports", &job_ports),
-        // Each hop of a trace answers, at once and with the address the probe came in by.
+        // Each hop of a trace answers, at once and with the address of the incoming interface.
         always("net/ipv4/icmp_errors_use_inbound_ifaddr", "1"),
         always("net/ipv4/icmp_ratelimit", "0"),
         if_known("net/ipv4/icmp_msgs_per_sec", "1000000"),

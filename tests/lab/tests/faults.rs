@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 use support::Need;
 
-/// What every lab with faults needs.
+/// Requirements of every lab with faults.
 const PING_NEEDS: &[Need] = &[Need::Lab, Need::Program("ping")];
 const IPERF3_NEEDS: &[Need] = &[Need::Lab, Need::Program("iperf3")];
 const TCPDUMP_NEEDS: &[Need] = &[Need::Lab, Need::Program("ping"), Need::Program("tcpdump")];
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         kept::tests(),
     ];
     let tests = tests.into_iter().flatten().collect();
-    // What is measured here would be measured wrongly beside other tests.
+    // Tests run one at a time, because parallel ones would distort measurements.
     let arguments = Arguments {
         test_threads: Some(1),
         ..Arguments::from_args()

@@ -18,7 +18,7 @@ const SCENARIO: &str = "name = \"frr\"\nfrr = [\"leaf0\", \"spine1\"]\n[fabric]\
 /// Protocols by their numbers; ip names none for a route without one.
 const KERNEL_PROTOCOL: &str = "2";
 const FRR_PROTOCOL: &str = "196";
-/// Of a host at the other leaf.
+/// Address of a host at the other leaf.
 const H2_ADDRESS: &str = "10.0.0.3";
 
 fn main() -> ExitCode {
@@ -49,7 +49,7 @@ fn vtysh(lab: &Lab, commands: &[&str]) -> String {
     lab.output("leaf0", &words.collect::<Vec<_>>())
 }
 
-/// Who made the routes of a node to hosts and other switches, and how many there are.
+/// Returns the origins and the number of a node's routes to hosts and other switches.
 fn makers(lab: &Lab, node: &str) -> (Vec<String>, usize) {
     let routes = lab.json(node, &["ip", "-N", "-j", "-4", "route", "show"]);
     let routes = routes.as_array().expect("a list");
@@ -97,7 +97,7 @@ fn packets() {
     lab.home.wait_until_empty();
 }
 
-/// In the place of the folder where daemons are, an empty one that only this program sees.
+/// Replaces the folder of the daemons by an empty one that only this program sees.
 fn without() {
     let home = Home::new();
     let file = home.file("lab.toml", SCENARIO);

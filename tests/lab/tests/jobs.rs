@@ -16,7 +16,7 @@ use support::{Home, Lab, Need, finish, run, scenario, trial, wait_until};
 const LAB_NEEDS: &[Need] = &[Need::Lab];
 const IPERF3_NEEDS: &[Need] = &[Need::Lab, Need::Program("iperf3")];
 
-/// How far our rates may be from those of a program of another maker.
+/// Maximum deviation from the rates of an independent program.
 const RATE_TOLERANCE: f64 = 0.05;
 
 fn main() -> ExitCode {
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             failed_expectation_keeps_artifacts,
         ),
     ];
-    // Each measures rates, so none may have another beside it.
+    // Each test measures rates, so none may run in parallel.
     let arguments = Arguments {
         test_threads: Some(1),
         ..Arguments::from_args()
@@ -62,7 +62,7 @@ fn text_of(name: &str) -> String {
 
 fn every_pattern() {
     let report = report(&Home::new(), &scenario("patterns"), 0);
-    // What one iteration sends in all, by the algorithm.
+    // Total bytes of one iteration, by algorithm.
     let volumes = [
         8 * 2 * 2_000_000 * 7 / 8,
         8 * (2 * 1_500_000 + 500_000),
@@ -104,8 +104,8 @@ fn ports_make_flows_meet_or_part() {
     assert_ne!(apart[0], apart[1]);
 }
 
-/// Three flows share one uplink. iperf3 is given the very same addresses and ports afterwards, so
-/// that the kernels' hash treats both alike.
+/// Three flows share one uplink. iperf3 is given the same addresses and ports afterwards, so that the kernels' hash
+/// treats both alike.
 const CONTENDED_SCENARIO: &str = r#"
 name = "contended"
 seed = 5
@@ -284,7 +284,7 @@ fn inode(line: &str) -> &str {
     inode.unwrap_or_else(|| panic!("no inode: {line}"))
 }
 
-/// What a line of /proc/net/dev says was sent.
+/// Returns the sent bytes in /proc/net/dev.
 fn sent_over(table: &str, interface: &str) -> u64 {
     let (_, figures) = table
         .lines()
@@ -302,7 +302,7 @@ fn sent_bytes(table: &str) -> u64 {
     sent_over(table, "eth0")
 }
 
-/// Of leaf0's two uplinks, ports 4 and 5, the one that has sent less.
+/// Returns the one of leaf0's two uplinks (ports 4 and 5) that has sent less.
 fn idle_uplink(table: &str) -> String {
     let least = ["swp4", "swp5"]
         .into_iter()
@@ -319,7 +319,7 @@ fn gateway_over(routes: &str, interface: &str) -> String {
     found.unwrap_or_else(|| panic!("no next hop over {interface}: {routes}"))[1].to_owned()
 }
 
-/// One link on the way loses 2 % of the packets.
+/// One link on the path loses 2 % of the packets.
 const LOSSY_SCENARIO: &str = r#"
 name = "lossy"
 seed = 5

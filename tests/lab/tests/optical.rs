@@ -1,5 +1,5 @@
-//! The emulated optical switch: does traffic follow the circuits it is asked for, and does it go
-//! wrong in each of the ways it should?
+//! Tests of the emulated optical switch: traffic follows the requested circuits, and each simulated fault has its
+//! effect.
 
 mod support;
 
@@ -39,7 +39,7 @@ impl Ring {
         Self(Lab::up("optical"))
     }
 
-    /// One with whose next orders something goes wrong.
+    /// Returns a switch with a fault in its next commands.
     fn with(mishap: &str) -> Self {
         let ring = Self::up();
         let wish = format!("{{\"mishap\":\"{mishap}\"}}");
@@ -122,7 +122,7 @@ impl Ring {
         self.0.output(host, &words);
     }
 
-    /// Whether an answer comes from an address, and how many hops away it is.
+    /// Returns the number of hops to an address, if it answers.
     fn ping(&self, from: &str, to: &str) -> Option<u32> {
         let said = self.0.exec(from, &["ping", "-c", "1", "-W", "1", to]);
         let (_, rest) = said.stdout.split_once("ttl=")?;
@@ -268,7 +268,7 @@ fn flap() {
     ring.wait_for_light("h0", "fab1", true);
 }
 
-/// What its light loses, and whether any is seen, as the switch reports it for one of its circuits.
+/// Returns loss and light of a circuit, as the switch reports them.
 fn seen(ring: &Ring, ingress: u16, egress: u16) -> String {
     let said = ring.curl(&["http://ocs0.mgmt/lab/light"]).expect_code(0);
     let begins = format!("{{\"ingress\":{ingress},\"egress\":{egress},");

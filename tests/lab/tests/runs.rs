@@ -19,13 +19,13 @@ const LAB_NEEDS: &[Need] = &[Need::Lab];
 const FABRIC: &str =
     "name = 'run'\nseed = 3\n[fabric]\nkind = 'ideal'\nhosts = 4\nnic_gbps = 0.1\n";
 
-/// A ring of three that goes on for ever.
+/// An endless ring of three.
 const ENDLESS_JOB: &str = "[[job]]\nname = 'train'\npattern = 'ring-allreduce'\n\
     hosts = ['h0', 'h1', 'h2']\nbytes = 300_000\ncompute_ms = 10\niterations = 1_000_000\n";
 
 fn main() -> ExitCode {
     let tests = [endings::tests(), figures::tests()];
-    // Some measure rates, so none may have another beside it.
+    // Some tests measure rates, so none may run in parallel.
     let arguments = Arguments {
         test_threads: Some(1),
         ..Arguments::from_args()

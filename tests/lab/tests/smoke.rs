@@ -22,9 +22,9 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 use support::Need;
 
-/// What every lab needs.
+/// Requirements of every lab.
 const LAB_NEEDS: &[Need] = &[Need::Lab];
-/// What a lab needs whose hosts talk to one another.
+/// Requirements of a lab whose hosts exchange packets.
 const PING_NEEDS: &[Need] = &[Need::Lab, Need::Program("ping")];
 
 fn main() -> ExitCode {

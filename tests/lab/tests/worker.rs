@@ -37,7 +37,7 @@ fn endless(transport: Transport) -> Order {
     }
 }
 
-/// What the flow's sender and receiver report of it.
+/// Returns the reports of the flow's sender and receiver.
 fn ends<'r>(flow: &Flow, reports: &'r [Value]) -> [&'r Value; 2] {
     [(flow.from, "sent"), (flow.to, "received")].map(|(rank, side)| {
         let flows = reports[rank][side].as_array().expect("a list");

@@ -1,5 +1,5 @@
-//! What agents and drivers have in common: they take one step after the other, and may die before any of them. The leader
-//! sends them orders, and they report to it.
+//! Common parts of agents and drivers: they take one step after another, may die before any step, follow orders of the
+//! leader, and report to it.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ use serde::Serialize;
 use super::coordinator::Guest;
 use super::wire::Channel;
 
-/// What a process has just done.
+/// Result of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step<T, S> {
     /// There is nothing to do.
     Rest,
     /// Something that no other sees.
     Took,
-    /// It begins to follow an instruction.
+    /// The process begins to follow an instruction.
     Acts(T),
     /// The kernel, or the device, has changed.
     Changed,
@@ -31,9 +31,9 @@ pub enum Step<T, S> {
 pub struct Life {
     /// Distinguishes timers of this process from timers of earlier ones.
     pub number: u64,
-    /// It dies before this many further steps.
+    /// Number of further steps before the process dies.
     pub left: Option<usize>,
-    /// All steps it ever took.
+    /// Total number of steps.
     pub steps: usize,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// What agents and drivers send to the leader.
+/// Messages of agents and drivers to the leader.
 #[derive(Debug, Clone, Serialize)]
 pub enum Report {
     Sample(NodeId, Sample),
@@ -119,7 +119,7 @@ impl Report {
         }
     }
 
-    /// As the core takes it.
+    /// Converts to an input of the core.
     pub fn input(self) -> Input {
         match self {
             Self::Sample(node, sample) => Input::Sample { node, sample },

@@ -37,13 +37,13 @@ pub struct Agent {
     disk: Record,
     pub disk_is_full: bool,
     process: Option<Process>,
-    /// Its steps are those of following instructions.
+    /// Counts the steps of following instructions.
     pub life: Life,
 }
 
 #[derive(Debug)]
 struct Process {
-    /// What its clock shows when the world began.
+    /// Time of its clock at the start of the simulation.
     clock: Duration,
     shell: Shell<RuleOp>,
     links: LinkBook,
@@ -86,7 +86,7 @@ impl Agent {
         self.process.as_ref()?.session
     }
 
-    /// Its kernel is made to hold what was in force when an agent last ran here.
+    /// Starts the agent. Its kernel is set to the state that was in force when an agent last ran here.
     pub fn start(&mut self, chance: &mut Chance, network: &mut Network, laws: &mut Laws) {
         self.life.begin();
         let fence = match self.role {
@@ -139,7 +139,7 @@ impl Agent {
         }
     }
 
-    /// All readings at this moment, with the news.
+    /// Returns all readings at this moment, with pending news.
     pub fn sample(
         &mut self,
         now: Moment,
@@ -169,7 +169,7 @@ impl Agent {
         news.into_iter().any(|it| matches!(it, Reading::Path(_)))
     }
 
-    /// What should not wait, in a sample of its own.
+    /// Returns urgent news as a sample of its own.
     pub fn poll_news(&mut self, now: Moment) -> Option<Sample> {
         let process = self.process.as_mut()?;
         let is_urgent = process.news.iter().any(|it| matches!(it, Reading::Path(_)));
@@ -206,7 +206,7 @@ impl Agent {
     pub fn probes(&mut self, now: Moment) -> Vec<Probe> {
         self.process.as_mut().map_or_else(Vec::new, |process| {
             let now = process.own(now);
-            // Agents here do not see what passes them, and so confirm no way.
+            // Agents here do not see packets that pass, and so confirm no path.
             while let Some(asked) = process.tracer.poll_arrival(now) {
                 let sight = PathConfirmation::Blind;
                 process.tracer.handle_sight(now, &asked.flow, sight);
@@ -233,7 +233,7 @@ impl Agent {
         process.hear_news();
     }
 
-    /// What the kernel holds, after it was made to hold what it should.
+    /// Reads the kernel's state, after drift was repaired.
     fn read_pins(
         &mut self,
         network: &mut Network,
@@ -278,7 +278,7 @@ impl Agent {
         Ok(acks)
     }
 
-    /// The answer, if that is what comes of it.
+    /// Follows an instruction. Returns an answer, if there is one.
     fn follow(
         &mut self,
         effect: FenceEffect,
@@ -344,7 +344,7 @@ enum Stop {
 }
 
 impl Process {
-    /// What its own clock shows.
+    /// Returns the time of its own clock.
     fn own(&self, now: Moment) -> Moment {
         now + self.clock
     }

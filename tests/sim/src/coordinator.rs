@@ -25,7 +25,7 @@ pub struct Coordinator {
     log: Vec<Command>,
     process: Option<Process>,
     deaths: Vec<Death>,
-    /// How often it has died.
+    /// Number of deaths.
     pub died: usize,
     last_request: u64,
     recording: Option<Recording>,
@@ -38,11 +38,11 @@ struct Process {
     seats: BTreeMap<Guest, SessionId>,
 }
 
-/// Who may have a session.
+/// A program that may have a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Guest {
     Agent(NodeId),
-    /// Of this optical switch.
+    /// Driver of this optical switch.
     Driver(OpticalId),
 }
 
@@ -62,7 +62,7 @@ impl Guest {
     }
 }
 
-/// It dies over the entry of this index.
+/// Death at the entry of this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Death {
     pub entry: usize,
@@ -70,7 +70,7 @@ pub struct Death {
     pub is_durable: bool,
 }
 
-/// What comes out for the world to carry out.
+/// Output that the simulation executes.
 #[derive(Debug)]
 pub enum Output {
     Send {
@@ -113,7 +113,7 @@ impl Coordinator {
         new
     }
 
-    /// From the log that was left behind.
+    /// Starts from the log on disk.
     pub fn start(&mut self) {
         let mut core = Core::new(self.policy.clone(), Arc::clone(&self.fabric));
         self.log
@@ -145,12 +145,12 @@ impl Coordinator {
         self.deaths.push(death);
     }
 
-    /// At any entry.
+    /// Removes a planned death.
     pub fn will_live(&mut self) {
         self.deaths.clear();
     }
 
-    /// Writes down all that goes in and comes out from now on.
+    /// Records all inputs and outputs from now on.
     pub fn record(&mut self) {
         self.recording = Some(Recording {
             policy: self.policy.clone(),
@@ -160,7 +160,7 @@ impl Coordinator {
         self.effects.clear();
     }
 
-    /// What went in since, and what came out.
+    /// Returns the inputs and outputs since the start.
     pub fn recorded(&self) -> Option<(&Recording, &[Effect])> {
         Some((self.recording.as_ref()?, &self.effects))
     }
@@ -235,7 +235,7 @@ impl Coordinator {
                     switchover,
                 })
             }
-            // All members of this world have had their certificates from the beginning.
+            // Members of this simulation have their certificates from the start.
             Effect::Answer { .. } => None,
         }
     }
@@ -256,7 +256,7 @@ impl Coordinator {
     }
 }
 
-/// It does nothing of itself: its world calls it.
+/// It acts only when the simulation calls it.
 impl Leaders for Coordinator {
     fn next_due(&self) -> Option<Moment> {
         None

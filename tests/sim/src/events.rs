@@ -1,4 +1,4 @@
-//! All that can happen, and who sees to it.
+//! All events, and their handlers.
 
 use reweave_agent_core::probe::TraceAnswer;
 use reweave_common::ids::NodeId;

@@ -1,4 +1,4 @@
-//! What goes wrong: one thing at one moment, as an event like any other.
+//! Faults: each is one event at one moment.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ impl<L: Leaders> World<L> {
         }
     }
 
-    /// Whether nothing is under way and all are there.
+    /// Whether nothing is in progress and all programs run.
     pub fn is_calm(&self) -> bool {
         let all_there = self.agents.values().all(|agent| agent.session().is_some());
         let idle = self

@@ -13,7 +13,7 @@ use reweave_common::workload::{Program, ProgramStep, Transfer};
 use super::network::Network;
 use super::network::addresses::host_address;
 
-/// This many source ports are tried for a flow.
+/// Maximum number of source ports tried for a flow.
 const MAX_PORTS_PER_FLOW: u16 = 64;
 const FIRST_PORT: u16 = 10_000;
 /// Enough for 32 flows, and for 27 jobs.
@@ -23,7 +23,7 @@ const FIRST_SERVICE_PORT: u16 = 5000;
 #[derive(Debug, Default)]
 pub struct Jobs {
     running: BTreeMap<String, Running>,
-    /// So that no two jobs ever use the same ports.
+    /// Number of started jobs, so that no two use the same ports.
     started: u16,
 }
 
@@ -50,11 +50,11 @@ enum Doing {
     Exchanging,
 }
 
-/// What one rank sends to another.
+/// Messages from one rank to another.
 #[derive(Debug)]
 struct Pipe {
     flows: Vec<FlowKey>,
-    /// What the receiver waits for, since the beginning.
+    /// Bytes that the receiver has waited for since the start.
     awaited_bytes: u64,
 }
 
@@ -93,7 +93,7 @@ impl Jobs {
         self.advance(now, network);
     }
 
-    /// Its connections close, also with messages under way.
+    /// Stops a job: its connections close, even with messages in flight.
     pub fn stop(&mut self, name: &str, network: &mut Network) {
         let Some(job) = self.running.remove(name) else {
             return;
@@ -116,14 +116,14 @@ impl Jobs {
         pipes.flat_map(|pipe| pipe.flows.iter().copied()).collect()
     }
 
-    /// How often all ranks of a job have done all they have to do.
+    /// Returns the number of iterations that all ranks of a job have completed.
     pub fn iterations(&self, name: &str) -> u32 {
         let ranks = self.running[name].ranks.iter();
         let busy = ranks.filter(|rank| !rank.program.is_empty());
         busy.map(|rank| rank.iterations).min().unwrap_or(0)
     }
 
-    /// Every rank goes on as far as what has arrived allows.
+    /// Advances every rank as far as received messages allow.
     pub fn advance(&mut self, now: Moment, network: &mut Network) {
         for job in self.running.values_mut() {
             let ranks = job.ranks.len();
@@ -222,7 +222,7 @@ impl RankState {
     }
 }
 
-/// Who sends to whom, each pair once.
+/// Returns the pairs of ranks that send, without duplicates.
 fn pairs(programs: &[Program]) -> Vec<[usize; 2]> {
     let mut pairs = Vec::new();
     for (rank, program) in programs.iter().enumerate() {
@@ -237,12 +237,12 @@ fn pairs(programs: &[Program]) -> Vec<[usize; 2]> {
     pairs
 }
 
-/// The one thing a sender chooses about the way of its flows: their source ports.
+/// Source ports: the sender's only influence on the paths of its flows.
 struct Ports<'j> {
     job: &'j Job,
     service: u16,
     next: u16,
-    /// How many flows of this job take each hop so far.
+    /// Number of this job's flows on each hop so far.
     loads: BTreeMap<Hop, usize>,
 }
 

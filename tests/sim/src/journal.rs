@@ -1,4 +1,4 @@
-//! What has happened in a world, line by line.
+//! Log of the events of a simulation, line by line.
 
 use std::fmt::{Debug, Write as _};
 
@@ -14,7 +14,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Of the world that this seed makes.
+    /// Creates the journal of the simulation with this seed.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,

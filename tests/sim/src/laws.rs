@@ -1,4 +1,4 @@
-//! What must hold after any fault, looked at after every event and every change of a kernel.
+//! Invariants that hold after any fault, checked after every event and every change of a kernel.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,8 +50,8 @@ pub enum Breach {
     NotRestored {
         switch: NodeId,
     },
-    /// A change was kept, and a flow has less than it would have without; where trades are allowed,
-    /// less than the slowest of all whom the change concerns would have.
+    /// A kept change left a flow with a lower rate than without the change; if trades are allowed, lower than the
+    /// slowest affected flow would have.
     Worse {
         flow: FlowKey,
         before: f64,
@@ -63,14 +63,14 @@ pub enum Breach {
 pub struct Laws {
     breaches: Vec<Breach>,
     acted: Acted<NodeId>,
-    /// How many entries of the log have been looked at.
+    /// Number of log entries that were checked.
     read: usize,
     newest: Generation,
     begun: Option<Begun>,
     /// Whether a change may slow a flow down if a slower one gains by it. Where flows that are wider
     /// than their links meet, the fairest change is one like this.
     pub may_trade: bool,
-    /// How often each law was looked at: a law that is never looked at proves nothing.
+    /// Number of checks of each invariant: one that is never checked proves nothing.
     pub looks: Looks,
 }
 
@@ -93,7 +93,7 @@ impl<D> Default for Acted<D> {
 }
 
 impl<D: Ord> Acted<D> {
-    /// What it acted on before, where that was later than what it acts on now.
+    /// Returns the instruction that it acted on before, if that is later than the present one.
     pub fn later_than(
         &mut self,
         doer: D,
@@ -106,7 +106,7 @@ impl<D: Ord> Acted<D> {
     }
 }
 
-/// How things were just before the first instruction of a plan.
+/// State just before the first instruction of a plan.
 #[derive(Debug)]
 struct Begun {
     generation: Generation,
@@ -154,7 +154,7 @@ impl Laws {
         }
     }
 
-    /// What has been added to the log, which has led to this state.
+    /// Checks new log entries, which have led to this state.
     pub fn look_at_log(&mut self, log: &[Command], state: &State, network: &Network) {
         let news = log[self.read..].iter();
         for change in news.flat_map(|command| command.change.parts()) {
@@ -214,8 +214,7 @@ impl Laws {
         }
     }
 
-    /// No flow is worse off than with the old rules; where flows came or went meanwhile, that could
-    /// not be known.
+    /// Checks that no flow is slower than with the old rules. If flows came or went meanwhile, that could not be known.
     fn look_at_rates(&mut self, begun: &Begun, network: &Network) {
         if begun.turnovers != network.turnovers() {
             return;

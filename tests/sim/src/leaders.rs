@@ -14,7 +14,7 @@ pub trait Leaders {
     /// Lets that happen.
     fn go_on(&mut self) -> Vec<Output>;
 
-    /// All that was decided so far, and what that led to, while a coordinator is there that knows.
+    /// Returns all decisions so far, and the resulting state if a coordinator runs.
     fn decided(&self) -> (&[Command], Option<&State>);
 
     /// Whether any coordinator takes a session.
@@ -23,7 +23,7 @@ pub trait Leaders {
     /// The leader dies.
     fn die(&mut self) -> Vec<Output>;
 
-    /// Comes back after it [died](Output::Died).
+    /// Restarts after it [died](Output::Died).
     fn come_back(&mut self);
 
     fn tick(&mut self, now: Moment) -> Vec<Output>;
@@ -32,6 +32,6 @@ pub trait Leaders {
 
     fn left(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output>;
 
-    /// What comes by a session that is not seated is not heard.
+    /// Handles a report. One by a session that is not open is ignored.
     fn report(&mut self, now: Moment, session: SessionId, report: Report) -> Vec<Output>;
 }

@@ -1,4 +1,4 @@
-//! The coordinator in its world: it dies and restarts, and what it decides goes out.
+//! The coordinator in its simulation: it dies and restarts, and its outputs are delivered.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ impl<L: Leaders> World<L> {
         }
     }
 
-    /// It comes back after a while; its sessions are lost, which agents notice one by one.
+    /// Schedules the restart of the coordinator; its sessions are lost, which agents notice one by one.
     pub(super) fn mourn_coordinator(&mut self) {
         self.note("the coordinator dies".to_owned());
         let back = self.a_while();
@@ -31,7 +31,7 @@ impl<L: Leaders> World<L> {
         }
     }
 
-    /// How long until the other end of a session that is gone notices.
+    /// Returns the time until the other end of a lost session notices.
     pub(super) fn notices(&mut self) -> Duration {
         self.wire.a_while(self.delays.idle)
     }
@@ -51,7 +51,7 @@ impl<L: Leaders> World<L> {
                 let noticed = self.notices();
                 self.schedule.after(noticed, Event::Lost { node, session });
             }
-            // Its fabrics have no optical switches.
+            // Fabrics of this simulation have no optical switches.
             Output::Switch { .. } => {}
             Output::Send {
                 to,

@@ -1,14 +1,15 @@
-//! The one simulated cluster of all simulation tests: the real decisions of coordinators, agents and drivers, on a
-//! simulated network with simulated lines between them, all by one clock and one seed.
+//! The simulated cluster of all simulation tests: the product's code of coordinators, agents and drivers on a simulated
+//! network, with simulated connections, one clock and one seed.
 //!
-//! A [`World`] is what a scenario says, and goes on event by event. After every event the [`laws`] are
-//! looked at. Two worlds with one seed that are treated alike live alike, to the last byte.
+//! A [`World`] runs a scenario event by event. After every event the [`laws`] are checked. Two worlds with the same
+//! seed and the same calls are equal, to the last byte.
 //!
-//! - [`schedule`], [`chance`], [`seeds`]: clock and event queue, what is left to chance, and many seeds on all cores.
-//! - [`network`], [`jobs`], [`agent`], [`wire`]: hosts and switches, their traffic, their agents and the lines to those.
-//! - [`coordinator`], [`replicas`]: one coordinator that leads them alone, or several that agree, on simulated disks.
-//! - [`circuits`]: hosts that forward for each other, through optical switches and their drivers.
-//! - [`faults`], [`replicas::trouble`], [`circuits::faults`]: what goes wrong.
+//! - [`schedule`], [`chance`], [`seeds`]: clock and event queue, random choices, and many seeds on all cores.
+//! - [`network`], [`jobs`], [`agent`], [`wire`]: hosts and switches, their traffic, their agents and the connections to
+//!   those.
+//! - [`coordinator`], [`replicas`]: a single coordinator, or several replicated ones, on simulated disks.
+//! - [`circuits`]: forwarding hosts behind optical switches with their drivers.
+//! - [`faults`], [`replicas::trouble`], [`circuits::faults`]: faults.
 //!
 //! No model of the planner belongs here.
 
@@ -64,7 +65,7 @@ const TICK_INTERVAL: Duration = Duration::from_millis(100);
 const NEWS_INTERVAL: Duration = Duration::from_millis(20);
 /// Rates wander this often.
 const WANDER_INTERVAL: Duration = Duration::from_millis(200);
-/// Nothing takes longer once everything works again.
+/// Time limit for recovery after all faults have ended.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Times that no part of the product decides.
@@ -110,7 +111,7 @@ pub struct World<L = Coordinator> {
 }
 
 impl World {
-    /// With a coordinator and all agents running; no job has begun.
+    /// Creates a simulation with a coordinator and all agents; no job has started.
     pub fn new(scenario: Scenario, policy: Policy, seed: u64, weather: Weather) -> Self {
         let coordinator = Coordinator::new(policy, Arc::new(scenario.fabric.clone()));
         let now = Moment::from_micros(1_000_000);
@@ -135,7 +136,7 @@ impl World {
 }
 
 impl<L: Leaders> World<L> {
-    /// With all agents running; no job has begun. It begins now.
+    /// Creates a simulation led by `leaders`, with all agents; no job has started.
     pub fn led_by(
         coordinator: L,
         now: Moment,
@@ -185,12 +186,12 @@ impl<L: Leaders> World<L> {
         &self.scenario
     }
 
-    /// What has been decided, while a coordinator is there that knows.
+    /// Returns the state of the decisions, if a coordinator runs.
     pub fn state(&self) -> Option<&State> {
         self.coordinator.decided().1
     }
 
-    /// What has happened so far, line by line.
+    /// Returns the events so far, line by line.
     pub fn journal(&self) -> String {
         self.journal.text()
     }
@@ -225,7 +226,7 @@ impl<L: Leaders> World<L> {
         self.run_until_or(end, |_| false);
     }
 
-    /// How long it took. There is a limit to patience.
+    /// Runs until the condition holds, and returns the time that it took. Panics after a limit.
     pub fn run_until(&mut self, what: &str, is_so: impl FnMut(&mut Self) -> bool) -> Duration {
         let began = self.now();
         if !self.run_until_or(began + RECOVERY_TIMEOUT, is_so) {

@@ -1,4 +1,4 @@
-//! What happens when, in a world whose clock jumps from one event to the next.
+//! Event queue of a simulation whose clock jumps from one event to the next.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl<E> Schedule<E> {
         Some(*at)
     }
 
-    /// Time goes on without an event; none may be due before.
+    /// Advances time without an event; none may be due before.
     pub fn pass(&mut self, to: Moment) {
         self.now = self.now.max(to);
     }
@@ -40,13 +40,13 @@ impl<E> Schedule<E> {
         self.at(self.now + delay, event);
     }
 
-    /// What should have happened before happens now.
+    /// Adds an event. An event in the past happens now.
     pub fn at(&mut self, at: Moment, event: E) {
         self.last += 1;
         self.waiting.insert((at.max(self.now), self.last), event);
     }
 
-    /// Time goes on to the next event.
+    /// Advances time to the next event.
     pub fn go_on(&mut self) -> Option<E> {
         let ((at, _), event) = self.waiting.pop_first()?;
         self.now = at;

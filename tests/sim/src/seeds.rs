@@ -22,7 +22,7 @@ const MAX_FAILURES: usize = 10;
 /// Others have no more digits, so that they can be typed.
 const MAX_DRAWN_SEED: usize = 1_000_000;
 
-/// What an environment variable is set to.
+/// Returns the number in an environment variable.
 pub fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;
     let number = value.parse();
@@ -52,8 +52,7 @@ fn commit_number() -> u64 {
     u64::from_str_radix(digits, 16).unwrap_or(0)
 }
 
-/// How often each of these was seen in a life, and in all lives together. What stands after `max` is not added up: the most
-/// of any life counts.
+/// Counts per life, and totals over all lives. For counts after `max`, the maximum over lives replaces the sum.
 #[macro_export]
 macro_rules! counts {
     (

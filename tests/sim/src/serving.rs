@@ -40,7 +40,7 @@ impl<L: Leaders> World<L> {
         self.schedule.after(next, Event::Report { node, life });
     }
 
-    /// It comes back after a while; the coordinator notices that it is gone.
+    /// Schedules the restart of an agent; the coordinator notices its absence.
     pub(super) fn mourn_agent(&mut self, node: NodeId) {
         self.note(format!("the agent of {} dies", self.name(node)));
         let back = self.a_while();
@@ -207,7 +207,7 @@ impl<L: Leaders> World<L> {
             }
             // Reports come often enough.
             Instruction::Closely(_) => {}
-            // Nothing is decided by probes between hosts yet, so they are not simulated.
+            // Probes between hosts do not influence decisions, so they are not simulated.
             Instruction::Probe(_) => {}
         }
     }

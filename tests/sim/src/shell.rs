@@ -15,7 +15,7 @@ pub trait Holds {
     /// One change, as it takes them.
     type Op;
 
-    /// What has to be done, in this order, so that it holds this and nothing else.
+    /// Returns the operations, in order, after which it holds exactly this state.
     fn ops_to_hold(&self, desired: &ForwardingState) -> VecDeque<Self::Op>;
 
     fn held(&self) -> ForwardingState;
@@ -27,21 +27,21 @@ pub struct Shell<Op> {
     /// Changes that are still to be made, and why.
     ops: VecDeque<Op>,
     holds_for: Why,
-    /// It is following an instruction, and looks at nothing else until it is done.
+    /// It is following an instruction, and handles nothing else until that ends.
     is_busy: bool,
 }
 
-/// Why the kernel is changed.
+/// Reason of a change of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// It holds something else than is in force.
+    /// The kernel differs from the state in force.
     Drift,
     Instruction,
 }
 
 #[derive(Debug)]
 pub enum Task<Op> {
-    /// Of the kernel; then [`Shell::handle_changed`].
+    /// Change the kernel; then call [`Shell::handle_changed`].
     Change(Op),
     /// None: the kernel holds already what an instruction wants.
     Held,

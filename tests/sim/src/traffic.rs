@@ -1,4 +1,4 @@
-//! Traffic in its world: time passes for it, and what comes next is put on the schedule.
+//! Traffic in the simulation: advances with time, and schedules its next events.
 
 use std::time::Duration;
 

@@ -21,13 +21,13 @@ pub enum Channel {
     Samples,
 }
 
-/// How bad the lines are.
+/// Properties of the connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weather {
-    /// Of a message on its way.
+    /// Minimum delay of a message.
     pub least_delay: Duration,
     pub most_delay: Duration,
-    /// Of those, this many take up to ten times as long.
+    /// Share of messages that take up to ten times as long.
     pub straggle: f64,
     /// Messages of agents that never arrive.
     pub loss: f64,
@@ -110,7 +110,8 @@ impl Wire {
         [Some(arrival), again].into_iter().flatten().collect()
     }
 
-    /// When each copy of an order arrives that is sent now, and by which session. One that a former leader repeats comes by none.
+    /// Returns the arrival of each copy of an order that is sent now, with its session. A copy repeated by a former
+    /// leader has no session.
     pub fn orders(
         &mut self,
         now: Moment,
@@ -124,14 +125,14 @@ impl Wire {
         again.into_iter().chain(arrivals).collect()
     }
 
-    /// When an instruction comes once more, if it does.
+    /// Returns when an instruction arrives once more, if it does.
     fn ghost(&mut self, now: Moment) -> Option<Moment> {
         let comes = self.chance.happens(self.weather.ghosts);
         let latest = self.weather.latest_ghost;
         comes.then(|| now + self.chance.time(Duration::from_millis(5), latest))
     }
 
-    /// How long a probe and its answer take together, unless one of them is lost.
+    /// Returns the time of a probe with its answer, unless one of them is lost.
     pub fn probe_time(&mut self, least: Duration) -> Option<Duration> {
         let arrives = !self.chance.happens(self.weather.probe_loss);
         let queued = self
@@ -140,7 +141,7 @@ impl Wire {
         arrives.then_some(least + queued)
     }
 
-    /// How long it takes to notice something.
+    /// Returns a random time within these limits.
     pub fn a_while(&mut self, [least, most]: [Duration; 2]) -> Duration {
         self.chance.time(least, most)
     }

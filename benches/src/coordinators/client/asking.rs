@@ -1,4 +1,4 @@
-//! Finding a member that decides: the same way for both systems.
+//! Search for the leader, the same for both systems.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,9 +9,9 @@ use tokio::time::{sleep, timeout};
 use super::{etcd, reweave};
 use crate::system::System;
 
-/// A coordinator that is silent for this long is asked again later, and another before.
+/// Time limit for an answer, after which another member is asked.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(150);
-/// Between two questions when no coordinator could take it.
+/// Wait after all members have refused.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 enum Line {
@@ -19,10 +19,10 @@ enum Line {
     Etcd(Box<etcd::Line>),
 }
 
-/// What came of asking one member.
+/// Result of asking one member.
 pub(super) enum Answer {
     Decided,
-    /// Another one has to be asked, this one if that is known.
+    /// The request must go to another member; its address, if known.
     Elsewhere(Option<SocketAddr>),
     Broken,
 }
@@ -32,7 +32,7 @@ enum Factory {
     Etcd(etcd::Factory),
 }
 
-/// With a line to each member, kept up.
+/// A client with a connection to each member.
 pub(super) struct Asking {
     factory: Factory,
     addresses: [SocketAddr; 3],
@@ -54,7 +54,7 @@ impl Asking {
         }
     }
 
-    /// Until it is acknowledged.
+    /// Retries until the request is acknowledged.
     pub(super) async fn decide(&mut self) {
         let mut silent = None;
         loop {

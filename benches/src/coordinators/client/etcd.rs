@@ -1,4 +1,4 @@
-//! A client of etcd: gRPC over HTTP/2 and TLS, with the one request that is needed.
+//! A client of etcd: gRPC over HTTP/2 and TLS, with a single kind of request.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use super::asking::Answer;
 use crate::certificates::CERTIFICATE_FILES;
 
-/// As long as the entry of the log that a coordinator makes.
+/// Same size as the log entry of a coordinator.
 const ETCD_KEY: &[u8] = b"revoked";
 const ETCD_VALUE: &[u8] = b"viewer/bench by operator/op";
 
@@ -60,7 +60,7 @@ impl Factory {
         let stream = self.0.connect(name, stream).await.ok()?;
         let (requests, connection) = h2::client::handshake(stream).await.ok()?;
         let driver = tokio::spawn(async move {
-            // It ends when the line does.
+            // It ends with the connection.
             let _ = connection.await;
         });
         Some(Line {
@@ -80,7 +80,7 @@ impl Line {
         }
     }
 
-    /// Whether it was done.
+    /// Returns whether it was stored.
     async fn put(&mut self) -> Option<bool> {
         let request = Request::post(&self.uri)
             .header("content-type", "application/grpc")
@@ -111,7 +111,7 @@ fn status(headers: &http::HeaderMap) -> Option<bool> {
     headers.get("grpc-status").map(|status| status == "0")
 }
 
-/// A frame that is not compressed, with fields 1 and 2.
+/// Returns an uncompressed frame with fields 1 and 2.
 fn put_request() -> Bytes {
     let field = |tag: u8, content: &[u8]| [&[tag, content.len() as u8], content].concat();
     let message = [field(0x0a, ETCD_KEY), field(0x12, ETCD_VALUE)].concat();

@@ -1,4 +1,4 @@
-//! The one client for both: it decides something, again and again, with whichever member takes it.
+//! The client of both systems: makes decisions one after another with the member that accepts them.
 
 mod asking;
 mod etcd;
@@ -12,7 +12,7 @@ mod running;
 
 use tokio::runtime::Builder;
 
-/// Inside the lab: follows its order, and prints when each decision began and was acknowledged.
+/// Runs inside the lab: follows its order, and prints start and acknowledgement of each decision.
 pub(crate) fn run(order: &str) {
     let order: Order = serde_json::from_str(order).expect("an order");
     let runtime = Builder::new_current_thread().enable_all().build();

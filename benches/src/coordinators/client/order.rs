@@ -1,4 +1,4 @@
-//! What a client should do.
+//! Parameters of a client.
 
 use std::io::{Write as _, stdout};
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use crate::times::now;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) system: System,
-    /// Where certificates lie.
+    /// Folder with the certificates.
     pub(crate) home: PathBuf,
     pub(crate) clients: usize,
-    /// How many decisions each of them makes; for ever without.
+    /// Number of decisions; unlimited if absent.
     pub(crate) decisions: Option<usize>,
-    /// From one decision to the next.
+    /// Pause between decisions.
     pub(crate) pause_ms: u64,
 }
 
@@ -29,7 +29,7 @@ impl Order {
         let mut clients = JoinSet::new();
         for _ in 0..self.clients {
             let mut asking = Asking::new(self.system, &self.home);
-            // Connected, and at the leader.
+            // Connects to the leader before the measurement.
             asking.decide().await;
             clients.spawn(self.clone().go_on(asking));
         }

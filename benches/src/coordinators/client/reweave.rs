@@ -1,4 +1,4 @@
-//! A client that revokes a certificate which does not exist: a log entry that leaves no trace.
+//! A client that revokes a certificate which does not exist: a log entry without further effect.
 
 use std::net::SocketAddr;
 use std::path::Path;

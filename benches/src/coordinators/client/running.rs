@@ -1,4 +1,4 @@
-//! A client from outside of the lab.
+//! A running client, seen from outside of the lab.
 
 use std::env;
 use std::io::{BufRead as _, BufReader};
@@ -12,12 +12,12 @@ use reweave_tests::{STAGE_TIMEOUT, Stage, StageError, wait_for};
 use super::Order;
 use crate::system::System;
 
-/// Decisions are made every ten milliseconds or so, unless no coordinator leads.
+/// Minimum gap that counts as an outage; decisions are about ten milliseconds apart.
 const MIN_OUTAGE: Duration = Duration::from_millis(150);
-/// Where people are.
+/// Node of the operators.
 const STATION: &str = "station";
 
-/// When a decision began, and when it was acknowledged.
+/// Start and acknowledgement of a decision.
 pub(crate) type Decision = [Duration; 2];
 
 pub(crate) struct Running {
@@ -34,7 +34,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// One that goes on for ever, a hundred times a second.
+    /// Starts a client that makes a hundred decisions a second until it is dropped.
     pub(crate) fn start(stage: &Stage, system: System) -> Result<Self, StageError> {
         let order = Order {
             system,
@@ -68,8 +68,8 @@ impl Running {
         }
     }
 
-    /// For how long nothing was acknowledged after this moment: from the last decision before it was
-    /// so to the first again.
+    /// Returns the time without acknowledgements after this moment: from the last decision before it to the first after
+    /// it.
     pub(crate) fn outage_after(&self, moment: Duration) -> Result<Duration, StageError> {
         let mut last = moment;
         let mut gap = |[_, ended]: Decision| {
@@ -83,7 +83,7 @@ impl Running {
         })
     }
 
-    /// All, when it has ended by itself.
+    /// Returns all decisions of a client that ends by itself.
     pub(crate) fn all(self) -> Vec<Decision> {
         self.decisions.iter().collect()
     }

@@ -1,6 +1,6 @@
-//! Circuits of 64 hosts with four fibres each, as many as are usual, moved by the driver in the lab's optical
-//! switch: two fibres lead around a ring, the third across it, and these stay; the fourth leads to who is a
-//! quarter away, or an eighth.
+//! Circuits of 64 hosts with four fibres each, a usual number, moved by the driver in the lab's optical switch: two
+//! fibres form a ring and the third crosses it, and these stay. The fourth leads to a host a quarter or an eighth of
+//! the ring away.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -36,12 +36,12 @@ const FIBRES_PER_HOST: u16 = 4;
 const SWITCHING_MS: &str = "10";
 const TURN_COUNT: usize = 10;
 const MAX_TIME_MS: f64 = 2000.0;
-/// Light is seen this much later at most.
+/// Maximum delay until light is seen.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const DRIVER_TOML: &str = "[[driver]]\nname = \"d0\"\nswitches = [\"ocs0\"]\n";
 const DRIVER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the fourth fibres lead.
+/// Destinations of the fourth fibres.
 #[derive(Debug, Clone, Copy)]
 enum Fourths {
     Quarter,
@@ -94,7 +94,7 @@ fn circuits(fourths: Fourths) -> CircuitSet {
     all.map(|ends| Circuit::from(ends.map(PortId))).collect()
 }
 
-/// This fibre of each host leads to the same of who is so far away.
+/// Joins this fibre of each host with the same fibre of the host at this distance.
 fn pairs(fibre: u16, reach: u16) -> impl Iterator<Item = [u16; 2]> {
     let begins = (0..HOSTS).filter(move |host| host % (2 * reach) < reach);
     begins.map(move |host| [port(host, fibre), port(host + reach, fibre)])
@@ -133,7 +133,7 @@ fn fabric() -> String {
     text
 }
 
-/// Its hosts, and which ports of the switch have light.
+/// Hosts of the ring, and ports of the switch with light.
 struct Ring {
     fabric: Fabric,
     lit: Mutex<BTreeSet<u16>>,
@@ -171,13 +171,13 @@ impl World for Ring {
     }
 }
 
-/// The lab's, with no fibre in any port: what hosts see is what it says that it holds.
+/// The lab's optical switch, without fibres at its ports: hosts see what the switch reports.
 struct OpticalSwitch {
     _process: Running,
     restconf: String,
 }
 
-/// Until it is dropped.
+/// Runs until it is dropped.
 struct Running(Child);
 
 impl OpticalSwitch {
@@ -233,7 +233,7 @@ async fn see_light(restconf: String, world: Arc<Ring>, looks: BTreeMap<NodeId, A
     let address = restconf.parse().expect("it is an address");
     let mut line = Line::to(address, "absent").await.expect("it listens");
     loop {
-        // Until the switch is gone, when all is measured.
+        // Ends with the switch, after all measurements.
         let Ok(report) = line.get(CROSS_CONNECTS_PATH).await else {
             return;
         };

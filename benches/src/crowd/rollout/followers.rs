@@ -1,5 +1,5 @@
-//! Agents that follow instructions: each with the real line, fence and store, before a kernel that
-//! only remembers its instructions.
+//! Agents that follow instructions. Each has the session, fencing and store of the product, with a kernel that only
+//! remembers its instructions.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -29,16 +29,16 @@ use super::APPLY_TIME;
 use crate::members::Members;
 use crate::times::now;
 
-/// As often as agents report unless an instruction says otherwise.
+/// Interval of reports unless an instruction changes it.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 const HOLD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a node would see of itself.
+/// What a node reports about itself.
 pub(crate) trait World: Send + Sync + 'static {
     fn readings(&self, node: NodeId, held: &ForwardingState) -> Vec<Reading>;
 }
 
-/// A kernel holds what its instruction says, and its agent is about to say so.
+/// A kernel holds the state of its instruction, and its agent is about to report it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     pub(crate) node: NodeId,
@@ -49,12 +49,12 @@ pub(crate) struct Held {
 pub(crate) struct Followers {
     held: UnboundedReceiver<Held>,
     looks: BTreeMap<NodeId, Arc<Notify>>,
-    /// They go when it does.
+    /// The agents end when this is dropped.
     _agents: JoinSet<()>,
 }
 
 impl Followers {
-    /// Needs a runtime around it.
+    /// Must be called inside a runtime.
     pub(crate) fn of(
         members: &Members,
         nodes: &[(NodeId, String)],
@@ -78,28 +78,28 @@ impl Followers {
         }
     }
 
-    /// Reads at once what the agent would see, and reports it.
+    /// Reads the state of a node at once, and reports it.
     pub(crate) fn look(&self, node: NodeId) {
         self.looks[&node].notify_one();
     }
 
-    /// For a reader that sees first what agents would see.
+    /// Returns notifiers, for a reader that sees changes first.
     pub(crate) fn looks(&self) -> BTreeMap<NodeId, Arc<Notify>> {
         self.looks.clone()
     }
 
-    /// What was held before counts for nothing.
+    /// Forgets earlier states.
     pub(crate) fn forget(&mut self) {
         while self.held.try_recv().is_ok() {}
     }
 
-    /// None where no node gets instructions any longer.
+    /// Returns none if no node gets further instructions.
     pub(crate) async fn next(&mut self) -> Option<Held> {
         let held = timeout(HOLD_TIMEOUT, self.held.recv()).await;
         held.ok().flatten()
     }
 
-    /// When the last of this many came to hold what this generation or a later one wants.
+    /// Returns when the last of `count` nodes holds this generation or a later one.
     pub(crate) async fn all_hold(&mut self, from: Generation, count: usize) -> Option<Duration> {
         let mut hold = BTreeMap::new();
         while hold.len() < count {
@@ -112,7 +112,7 @@ impl Followers {
     }
 }
 
-/// Each has an address of its own, as nodes do: of one address, few are let in together.
+/// Returns a session from an address of its own for each node, because sessions per address are limited.
 fn line(members: &Members, place: usize, name: &str) -> (Dialer, Certificate) {
     let certificate = Certificate::load(&members.agent_of(name), Role::Agent);
     let certificate = certificate.expect("it was issued");
@@ -202,7 +202,7 @@ impl<W: World> Follower<W> {
         Sample { taken, readings }
     }
 
-    /// Step by step, as the agent does it.
+    /// Follows an instruction step by step, as the agent does.
     async fn follow(&mut self, instruction: Instruction) -> Vec<Ack> {
         let mut acks = vec![];
         self.fence.handle_instruction(instruction);
@@ -226,7 +226,7 @@ impl<W: World> Follower<W> {
 
     fn held(&self, ack: Ack) -> Ack {
         if ack.outcome.is_ok() {
-            // Perhaps nothing waits for it.
+            // The receiver may be gone.
             let _ = self.tell.send(Held {
                 node: self.node,
                 generation: ack.generation,

@@ -1,5 +1,5 @@
-//! How soon plans are in force, from the word that approves them: with a coordinator and a driver as
-//! they are, and agents that answer as real ones do and whose kernels alone are made up.
+//! Time from the approval of a plan until it is in force. Coordinator and driver are those of the product, and agents
+//! answer as real ones do; only their kernels are simulated.
 
 mod circuits;
 mod followers;
@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use crate::machine;
 use crate::times::Spread;
 
-/// As long as a kernel takes to change a few routes, and to be asked what it holds.
+/// Typical time for a kernel to change a few routes and to be read back.
 const APPLY_TIME: Duration = Duration::from_millis(5);
 const BENCH_PARTS: [&str; 4] = ["circuits", "pins", "repair", "tables"];
 
@@ -54,7 +54,7 @@ fn run(part: &str) {
     }
 }
 
-/// Beside what is asked of all of them.
+/// Prints the times, with the limit for the largest.
 fn tell(figure: &str, times: Vec<Duration>, asked_ms: f64) {
     if times.is_empty() {
         return println!("{figure} 0 - - - - {asked_ms:.0} missed");

@@ -1,4 +1,4 @@
-//! What a person does with a plan: asks for it, approves it, and waits for what comes of it.
+//! Actions of an operator with a plan: request it, approve it, wait for the outcome.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::times::now;
 
 const ROLLOUT_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Each answer has the whole plan in it.
+/// Each answer contains the whole plan.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The plan that this leads to, as soon as enough is known to make it.
+/// Waits until the plan of this request can be made, and returns its generation.
 pub(crate) async fn offered(operator: &mut Operator, request: &Request) -> Generation {
     let deadline = Instant::now() + ROLLOUT_TIMEOUT;
     loop {
@@ -30,7 +30,7 @@ pub(crate) async fn offered(operator: &mut Operator, request: &Request) -> Gener
     }
 }
 
-/// When the word is given; nothing where it is not heard.
+/// Returns the time of the approval; none if it was not accepted.
 pub(crate) async fn approve(operator: &mut Operator, generation: Generation) -> Option<Duration> {
     let deadline = Instant::now() + ROLLOUT_TIMEOUT;
     loop {
@@ -47,7 +47,7 @@ pub(crate) async fn approve(operator: &mut Operator, generation: Generation) -> 
     }
 }
 
-/// When it is known that it was kept; nothing where it was not.
+/// Returns when it is known that the plan was kept; none if it was not.
 pub(crate) async fn committed(operator: &mut Operator, generation: Generation) -> Option<Duration> {
     let deadline = Instant::now() + ROLLOUT_TIMEOUT;
     loop {

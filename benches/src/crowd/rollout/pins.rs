@@ -1,5 +1,5 @@
-//! Two flows collide on one of two uplinks, and one of them is pinned to the other: from the word that
-//! approves it to the pin in the switch. Then both end, and others collide.
+//! Two flows collide on one of two uplinks, and one of them is pinned to the other: time from the approval to the pin
+//! in the switch. Then both end, and others collide.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -27,7 +27,7 @@ const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_l
 const LINK_GBPS: f64 = 100.0;
 const TURN_COUNT: usize = 20;
 const MAX_TIME_MS: f64 = 50.0;
-/// From each of these hosts to the other.
+/// Source and destination hosts of the flows.
 const FLOWS: [[&str; 2]; 2] = [["h0", "h2"], ["h1", "h3"]];
 
 pub(crate) async fn measure() {
@@ -56,12 +56,12 @@ pub(crate) async fn measure() {
     tell("pin-held-by-its-switch", held, MAX_TIME_MS);
 }
 
-/// A flow without others in its way gets all of a link.
+/// A flow that is alone gets the full rate of a link.
 struct Collision {
     scenery: Scenery,
-    /// Both flows begin again with other ports.
+    /// Round: both flows restart with other ports.
     turn: AtomicU16,
-    /// The uplinks of flows that are pinned, by what the first leaf holds.
+    /// Uplinks of pinned flows, from the state of the first leaf.
     pinned: Mutex<BTreeMap<FlowKey, LinkId>>,
 }
 
@@ -97,7 +97,7 @@ impl Collision {
         self.flows(self.turn.load(Ordering::Relaxed))
     }
 
-    /// Over the first spine, unless it is pinned.
+    /// Returns the first spine, unless the flow is pinned.
     fn spine(&self, flow: &FlowKey) -> NodeId {
         let uplink = lock(&self.pinned).get(flow).copied();
         let uplink = uplink.unwrap_or_else(|| self.scenery.link("leaf0-spine0"));
@@ -105,7 +105,7 @@ impl Collision {
         link.far(self.node("leaf0")).node
     }
 
-    /// Its links, each with the node that sends over it.
+    /// Returns the links of the flow, each with its sender.
     fn way(&self, flow: usize) -> Vec<(NodeId, LinkId)> {
         let [from, to] = FLOWS[flow].map(|name| self.node(name));
         let spine = self.spine(&self.now()[flow]);
@@ -125,7 +125,7 @@ impl Collision {
         Rate::from_bits_per_s((share * LINK_GBPS * 1e9) as u64)
     }
 
-    /// As if all had always been as it is now.
+    /// Returns the bytes as if the rate had always been the present one.
     fn bytes(rate: Rate) -> Bytes {
         Bytes::new((rate.bits_per_s() as f64 / 8.0 * now().as_secs_f64()) as u64)
     }

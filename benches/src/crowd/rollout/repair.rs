@@ -1,4 +1,4 @@
-//! A link fails whose load others have to take: from the report of it to the new routes in all leaves, without an
+//! A link fails whose load others have to carry: time from its report to the new routes in all leaves, without an
 //! approval.
 
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::times::now;
 const LEAVES: usize = 64;
 const TURN_COUNT: usize = 8;
 const MAX_TIME_MS: f64 = 500.0;
-/// Its routes are Reweave's, by which all leaves keep away from the link to leaf0.
+/// Reweave has routes for it, by which all leaves avoid this link to leaf0.
 const DRAINED_LINK: &str = "leaf0-spine0";
-/// Then they have only two of four left.
+/// Two of four links remain after this failure.
 const FAILED_LINK: &str = "leaf0-spine1";
 const POLICY_TOML: &str = "[policy]\nmode = \"auto\"\ncool_down_ms = 1\n";
 const REPAIR_TIMEOUT: Duration = Duration::from_secs(60);
@@ -58,7 +58,7 @@ pub(crate) async fn measure() {
     tell("repair-held-by-63-leaves", held, MAX_TIME_MS);
 }
 
-/// What was led around the other link may come back to it.
+/// Drains the link; traffic may return later.
 async fn drain(operator: &mut Operator) {
     let links = vec![DRAINED_LINK.to_owned()];
     let drained = offered(operator, &Request::Drain { links }).await;
@@ -66,7 +66,7 @@ async fn drain(operator: &mut Operator) {
     committed(operator, drained).await;
 }
 
-/// Which routes are in force, once nothing changes any longer.
+/// Returns the generation in force once nothing changes.
 async fn at_rest(operator: &mut Operator) -> Generation {
     let resting = async {
         let mut seen = (None, 0);

@@ -1,4 +1,4 @@
-//! Leaves, spines and hosts as their own agents would see them.
+//! Leaves, spines and hosts as their agents report them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use reweave_common::units::{Bytes, Rate};
 
 use super::followers::World;
 
-/// One host at each leaf, whose address does not depend on a report of its agent.
+/// Returns a fabric with one host per leaf, whose address is in the file.
 pub(crate) fn leaf_spine(leaves: usize, spines: usize) -> String {
     let mut text = "kind = \"graph\"\n".to_owned();
     for leaf in 0..leaves {
@@ -54,7 +54,7 @@ impl Scenery {
         }
     }
 
-    /// All nodes, or the selected ones.
+    /// Returns the selected nodes.
     pub(crate) fn nodes(&self, is_wanted: impl Fn(NodeId, Role) -> bool) -> Vec<(NodeId, String)> {
         let nodes = self.fabric.nodes();
         let wanted = nodes.filter(|(id, node)| is_wanted(*id, node.role));
@@ -74,7 +74,7 @@ impl Scenery {
         };
     }
 
-    /// What the far end calls this one.
+    /// Returns the address of this end, as the far end knows it.
     pub(crate) fn address(&self, node: NodeId, link: LinkId) -> Ipv4Addr {
         if self.fabric.node(node).role == Role::Host {
             return host_address(node);
@@ -116,7 +116,7 @@ pub(crate) fn interface_name(place: usize) -> String {
     format!("swp{place}")
 }
 
-/// Nothing passes it.
+/// Returns the reading of an interface without traffic.
 pub(crate) fn idle(interface: String, up: bool) -> Reading {
     Reading::Counters(Counters {
         interface,

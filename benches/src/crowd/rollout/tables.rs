@@ -1,5 +1,5 @@
-//! A thousand switches that take a new table: one leaf's link to a spine is drained, and all others send
-//! what is for its host over the other spine; then it may carry again.
+//! A thousand switches change a table: a leaf's link to a spine is drained, so all others send traffic for its host
+//! over the other spine. Then the drain ends.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::tell;
 use crate::load::until_all_report;
 use crate::members::Members;
 
-/// With the two that the host is at and is not reached by, a thousand get instructions.
+/// Number of leaves, so that a thousand nodes get instructions, without the leaf of the host and the unused spine.
 const LEAVES: usize = 1001;
 const AGENT_COUNT: usize = 1000;
 const TURN_COUNT: usize = 6;

@@ -13,7 +13,7 @@ use crate::input::{Document, InputError, Table};
 
 mod optics;
 
-/// How large a fabric may be.
+/// Maximum size of a fabric.
 #[derive(Debug, Clone, Copy)]
 pub struct MaxSize {
     pub nodes: u64,
@@ -21,28 +21,28 @@ pub struct MaxSize {
 }
 
 impl MaxSize {
-    /// More is a slip of the keyboard, not a cluster.
+    /// Limit for all files: more is a typing error.
     const UNTRUSTED_LIMIT: Self = Self {
         nodes: 1 << 20,
         links: 1 << 22,
     };
 }
 
-/// Once around the Earth takes a tenth of this.
+/// Ten times the latency of a cable around the Earth.
 const MAX_LATENCY: Duration = Duration::from_secs(2);
 
 impl Fabric {
-    /// Reads a fabric file; `file` is the name that errors call it by.
+    /// Reads a fabric file; `file` is the name in error messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, InputError> {
         Self::parse_within(file, text, MaxSize::UNTRUSTED_LIMIT)
     }
 
-    /// The same of no more than that: a short text may ask for much memory.
+    /// Reads a fabric file of limited size, because a short text may need much memory.
     pub fn parse_within(file: &str, text: &str, max: MaxSize) -> Result<Self, InputError> {
         Self::read(Document::new(file, text).table()?, max)
     }
 
-    /// Reads a fabric that stands as a table inside another file.
+    /// Reads a fabric from a table inside another file.
     pub(crate) fn from_table(table: Table<'_>) -> Result<Self, InputError> {
         Self::read(table, MaxSize::UNTRUSTED_LIMIT)
     }
@@ -199,7 +199,7 @@ impl Reader<'_> {
         Ok(builder.build())
     }
 
-    /// The links i - i+stride (modulo `hosts`) of every stride, each once.
+    /// Adds the links i - i+stride (modulo `hosts`) of every stride, each once.
     fn circulant(
         &self,
         hosts: u64,
@@ -291,8 +291,7 @@ impl Reader<'_> {
         (0..count).map(add).collect()
     }
 
-    /// Refuses sizes that can only be a slip, before anything is made; `at` is the value that asked
-    /// for it.
+    /// Refuses sizes that must be a typing error, before anything is built; `at` is the value with the size.
     fn affordable<V>(
         &self,
         [count, most]: [u64; 2],
@@ -314,7 +313,7 @@ impl Reader<'_> {
         micros.map_or(Ok(Duration::ZERO), time)
     }
 
-    /// Puts the place into a wiring error.
+    /// Adds the place in the file to a wiring error.
     fn fit<T, V>(&self, at: &Spanned<V>, result: Result<T, WiringError>) -> Result<T, InputError> {
         result.map_err(|error| self.0.error(at.span(), error.to_string()))
     }

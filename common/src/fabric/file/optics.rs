@@ -1,4 +1,4 @@
-//! Optical switches and fibres in the file of a graph.
+//! Optical switches and fibres in the `graph` form of a fabric file.
 
 use std::net::Ipv4Addr;
 
@@ -12,7 +12,7 @@ use crate::ids::NodeId;
 use crate::input::InputError;
 use crate::units::Loss;
 
-/// The largest that can be had have some hundreds.
+/// Maximum number of ports; the largest devices have some hundreds.
 const MAX_PORTS: i64 = 1024;
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ impl Reader<'_> {
         self.fit(address, builder.set_address(node, parsed))
     }
 
-    /// Fibres come after the switches that they end at, and circuits after the fibres.
+    /// Adds optical switches first, then fibres, and then circuits.
     pub(super) fn add_optics(
         &self,
         builder: &mut FabricBuilder,
@@ -103,13 +103,13 @@ impl Reader<'_> {
         self.fit(&fibre.port, added)
     }
 
-    /// None, where the file does not say.
+    /// Returns the loss; zero if the file has none.
     fn loss(&self, db: Option<&Spanned<f64>>) -> Result<Loss, InputError> {
         db.map_or(Ok(Loss::default()), |db| self.0.loss(db))
     }
 
     fn interface(&self, name: &Spanned<String>) -> Result<String, InputError> {
-        /// As long as a name of an interface can be on Linux.
+        /// Maximum length of an interface name on Linux.
         const MAX_NAME_BYTES: usize = 15;
         let text = name.get_ref();
         if (1..=MAX_NAME_BYTES).contains(&text.len())

@@ -1,4 +1,4 @@
-//! Property test: any typing error in a valid scenario file is accepted, or refused with its place.
+//! Property test: a scenario file with any typing error is accepted, or refused with the place of the error.
 
 use crate::scenario::Scenario;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ const VALID_SCENARIOS: &[&str] = &[
     FAULTS_SCENARIO,
 ];
 
-/// The other files have no faults.
+/// A scenario with faults, because the files have none.
 const FAULTS_SCENARIO: &str = r#"
 name = "faults"
 limit_s = 5
@@ -58,7 +58,7 @@ max_iteration_ms = 2
 min_iteration_ms = 1
 "#;
 
-/// What may stand where something else was.
+/// Texts that replace a part of the file.
 const REPLACEMENTS: &[&str] = &[
     "",
     "0",

@@ -1,4 +1,4 @@
-//! `[[fault]]` tables: all faults that a scenario may have. What each does to the virtual cluster is in
+//! `[[fault]]` tables: all faults of a scenario. Their effects on the virtual cluster are in
 //! `tests/lab/src/faults/conditions.rs`.
 
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::units::Rate;
 const FAULT_KINDS: &str = "link-down, link-flap, link-loss, link-rate, host-kill, host-stop, \
                      process-kill, process-stop, partition";
 
-/// No cable is pulled and put back faster.
+/// Minimum flap period, faster than any cable is pulled.
 const MIN_FLAP_PERIOD: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     pub at: Duration,
-    /// For ever, when absent.
+    /// Absent for a permanent fault.
     pub lasts: Option<Duration>,
     pub kind: FaultKind,
 }
@@ -30,7 +30,7 @@ pub enum FaultKind {
     LinkDown {
         link: LinkId,
     },
-    /// Down and up again, `period` from one fall to the next.
+    /// The link goes down and up; `period` is the time from one fall to the next.
     LinkFlap {
         link: LinkId,
         period: Duration,
@@ -44,11 +44,11 @@ pub enum FaultKind {
         link: LinkId,
         rate: Rate,
     },
-    /// The power goes: every process dies and every link falls.
+    /// Power loss: every process dies and every link goes down.
     HostKill {
         host: NodeId,
     },
-    /// Every process of the host stands still; its kernel goes on.
+    /// Every process of the host is stopped; its kernel continues.
     HostStop {
         host: NodeId,
     },
@@ -60,7 +60,7 @@ pub enum FaultKind {
         job: usize,
         rank: Rank,
     },
-    /// Nothing passes between the two sides, or only from `b` to `a` when one-way.
+    /// No packets pass between the two sides, or only from `b` to `a` if it is one-way.
     Partition {
         a: Vec<NodeId>,
         b: Vec<NodeId>,
@@ -69,7 +69,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// The links that are dark while it lasts.
+    /// Returns the links that are dark during the fault.
     pub fn dark_links(&self, fabric: &Fabric) -> Vec<LinkId> {
         match *self {
             Self::LinkDown { link } | Self::LinkFlap { link, .. } => vec![link],
@@ -147,7 +147,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The link that `link = ["a", "b"]` names; `nth` selects one of several parallel links.
+    /// Returns the link named by `link = ["a", "b"]`; `nth` selects one of several parallel links.
     fn cut(&self, table: &mut Table<'_>) -> Result<LinkId, InputError> {
         let ends = self
             .document

@@ -170,7 +170,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A key that only one pattern understands must not stand beside another.
+    /// Refuses a key that only another pattern uses.
     fn owned_by<T>(
         &self,
         owner: PatternName,
@@ -218,7 +218,7 @@ impl Reader<'_> {
         Ok([from, to].map(|rank| Rank::from_index(rank as usize)))
     }
 
-    /// Each sender needs a path to its receivers; `names` are those of `hosts`.
+    /// Checks that each sender has a path to its receivers; `names` are those of `hosts`.
     fn all_reach(
         &self,
         pattern: &Pattern,

@@ -1,4 +1,4 @@
-//! Scenario files: what the tables of one mean, with every name looked up.
+//! Scenario files: parses their tables and resolves all names.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ mod expectation;
 pub(super) mod fault;
 mod job;
 
-/// No scenario runs for longer.
+/// Maximum duration of a scenario.
 const MAX_SCENARIO_TIME: Duration = Duration::from_secs(86_400);
-/// What may stand at the top of a scenario file.
+/// Keys at the top of a scenario file.
 const TOP_LEVEL_KEYS: &[&str] = &[
     "name",
     "seed",
@@ -35,8 +35,8 @@ const TOP_LEVEL_KEYS: &[&str] = &[
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Scenario {
-    /// Reads a scenario file. `fabric_text` brings the text of the fabric file that the scenario
-    /// may name instead of holding the fabric itself; its error is shown to the reader.
+    /// Reads a scenario file. `fabric_text` returns the text of the fabric file that the scenario names, or an error
+    /// that is shown to the user.
     pub fn parse(
         file: &str,
         text: &str,
@@ -96,7 +96,7 @@ impl Scenario {
     }
 }
 
-/// A key of the scenario that stands below a table's header belongs to that table.
+/// Explains an error about a top-level key below a table's header, where it belongs to that table.
 fn point_to_top(file: &str, mut error: InputError) -> InputError {
     let known_at_top = error.file == file && TOP_LEVEL_KEYS.contains(&error.key.as_str());
     if known_at_top && error.problem.starts_with(UNKNOWN_KEY_PROBLEM) {
@@ -142,7 +142,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// A name that may become the name of a file.
+    /// Returns a name that can become a file name.
     fn plain_name(&self, name: Spanned<String>, what: &str) -> Result<String, InputError> {
         if !names::is_plain(name.get_ref(), MAX_NAME_BYTES) {
             let problem = names::refusal(name.get_ref(), what);
@@ -193,7 +193,7 @@ impl Reader<'_> {
         Ok(node)
     }
 
-    /// The nodes that `names` names, each by its own name once.
+    /// Returns the named nodes; a duplicate is an error.
     fn distinct(
         &self,
         names: &[Spanned<String>],

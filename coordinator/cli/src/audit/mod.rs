@@ -1,4 +1,4 @@
-//! `reweave audit`: who asked for what, when, and what came of it.
+//! `reweave audit`: requests of operators, with time, requester and result.
 
 mod verify;
 
@@ -43,7 +43,7 @@ struct Answer {
     audit: Vec<Audited>,
 }
 
-/// Of a cell of the table.
+/// Maximum length of a table cell.
 const MAX_CELL_CHARS: usize = 100;
 
 impl Audit {
@@ -56,7 +56,7 @@ impl Audit {
         print_report(output, &Answer { audit })
     }
 
-    /// Page by page.
+    /// Collects the entries page by page.
     fn collect(&self, coordinator: &mut Coordinator) -> Result<Vec<Audited>, CliError> {
         let (mut all, mut before) = (Vec::new(), None);
         while all.len() < self.most {
@@ -109,12 +109,12 @@ fn row(page: &Page, audited: &Audited) -> [String; 5] {
         AuditOutcome::Refused => page.ink(Ink::Red, outcome.as_str()),
     };
     let why = why.clone().unwrap_or_default();
-    // To the second; all of it is in JSON.
+    // Seconds are enough for a table; JSON has the full timestamp.
     let at = at.get(..19).unwrap_or(at).replace('T', " ");
     [at, clipped(who), clipped(&what), outcome, clipped(&why)]
 }
 
-/// A name may be of any length, and no line for that.
+/// Names may have any length; table cells may not.
 fn clipped(words: &str) -> String {
     match words.char_indices().nth(MAX_CELL_CHARS) {
         Some((end, _)) => format!("{}… (whole in JSON)", &words[..end]),

@@ -1,4 +1,4 @@
-//! `reweave audit verify`: whether the audit files are as they were written.
+//! `reweave audit verify`: checks that audit files are unmodified.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use crate::page::Page;
 use crate::report::Report;
 use crate::{Output, print_report};
 
-/// Where a coordinator has it by default.
+/// Default audit folder of a coordinator.
 const DEFAULT_AUDIT_PATH: &str = "/var/lib/reweave/coordinator/audit";
 
 /// Verify the SHA-256 chain of a coordinator's audit files
@@ -38,9 +38,9 @@ struct Verified {
     first: u64,
     last: u64,
     digest: String,
-    /// Lines that a crash cut off.
+    /// Number of lines that a crash cut off.
     torn_lines: u64,
-    /// Entries that the coordinator could not write.
+    /// Number of entries that the coordinator could not write.
     unwritten: u64,
 }
 
@@ -96,7 +96,7 @@ impl Report for Verified {
     }
 }
 
-/// The oldest first.
+/// Returns the audit files, oldest first.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let failed = |source| CliError::Read {
         path: folder.to_owned(),
@@ -111,7 +111,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     Ok(files)
 }
 
-/// Files are named after their first entry, so the oldest cannot lose its beginning unseen.
+/// Verifies one file. A file is named after its first entry, so a cut beginning of the oldest file is detected.
 fn follow(verifier: &mut ChainVerifier, path: &Path) -> Result<(), CliError> {
     let content = fs::read(path).map_err(|source| CliError::Read {
         path: path.to_owned(),
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Two files of three lines each.
+    /// Writes two files of three lines each.
     fn written() -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         let mut after = ZERO_DIGEST.to_owned();

@@ -1,4 +1,4 @@
-//! `config.toml` of a person: clusters under names.
+//! `config.toml` of a user: clusters stored under names.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::kept;
 
 const FILE_HEAD: &str = "# Written by `reweave context`, which keeps no comments.\n\n";
 
-/// A cluster, as commands ask it.
+/// Addresses and identity with which commands reach a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Context {
     pub(crate) name: String,
@@ -25,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) identity: Option<PathBuf>,
 }
 
-/// In the order of the file.
+/// All contexts, in the order of the file.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ContextConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,13 +50,13 @@ struct RawContext {
     identity: Option<PathBuf>,
 }
 
-/// None without a home.
+/// Returns the path of the file, or nothing without a home folder.
 pub(crate) fn config_path() -> Option<PathBuf> {
     Some(own_folder("XDG_CONFIG_HOME", ".config")?.join("reweave/config.toml"))
 }
 
 impl ContextConfig {
-    /// Without a file there are none.
+    /// Reads the file. A missing file has no contexts.
     pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -74,7 +74,7 @@ impl ContextConfig {
         Ok(read)
     }
 
-    /// As a whole or not at all.
+    /// Replaces the file atomically.
     pub(crate) fn write(&self, path: &Path) -> Result<(), CliError> {
         let text = toml::to_string(self).map_err(CliError::Toml)?;
         let made = path.parent().map_or(Ok(()), fs::create_dir_all);
@@ -92,7 +92,7 @@ impl ContextConfig {
         })
     }
 
-    /// What is not given stays as it is. The first context becomes the current one.
+    /// Stores a context; options that are not given keep their values. The first context becomes the current one.
     pub(crate) fn set(&mut self, given: Context) -> Result<(), CliError> {
         let identity = given.identity.as_deref().map(absolute).transpose()?;
         let known = self.all.iter_mut().find(|it| it.name == given.name);
@@ -124,7 +124,7 @@ impl ContextConfig {
     }
 }
 
-/// The named context, or else the current one.
+/// Returns the named context, else the current one.
 pub(crate) fn selected(name: Option<&str>) -> Result<Option<Context>, CliError> {
     let contexts = match config_path() {
         Some(path) => ContextConfig::read(&path)?,

@@ -1,4 +1,4 @@
-//! `reweave context`: clusters under names, and which one is asked.
+//! `reweave context`: clusters stored under names, and the current one.
 
 mod file;
 
@@ -31,7 +31,7 @@ pub(crate) enum ContextCommand {
         /// Context
         name: String,
     },
-    /// Store --coordinator and --identity as a context; what is not given stays as it is
+    /// Store --coordinator and --identity as a context; options that are not given keep their values
     ///
     /// The first context becomes the current one.
     Set {
@@ -39,7 +39,7 @@ pub(crate) enum ContextCommand {
         #[arg(value_parser = context_name)]
         name: ContextName,
     },
-    /// Remove a context; its certificate folder stays
+    /// Remove a context; its certificate folder is kept
     Remove {
         /// Context
         name: String,

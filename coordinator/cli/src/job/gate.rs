@@ -1,4 +1,4 @@
-//! `reweave job gate`: whether hosts are good for a job, and in which order.
+//! `reweave job gate`: checks whether hosts are fit for a job, and orders them.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
 use crate::report::Report;
-use crate::{Output, exit, print_report, say};
+use crate::{Output, exit, print_data, print_report};
 
 /// Check whether hosts are fit for a job: problems found, and the best rank order
 ///
@@ -36,9 +36,9 @@ impl Gate {
         let allocation = self.ask(&mut Coordinator::reach(reach)?)?;
         match output {
             Output::Hostfile if self.line_per_rank => {
-                say(&lines(&allocation.order, self.slots.into()))?
+                print_data(&lines(&allocation.order, self.slots.into()))?
             }
-            Output::Hostfile => say(&hostfile(&allocation.order, self.slots.into()))?,
+            Output::Hostfile => print_data(&hostfile(&allocation.order, self.slots.into()))?,
             _ => print_report(output, &allocation)?,
         };
         Ok(ExitCode::from(exit::number(true, !allocation.is_good)))
@@ -54,13 +54,13 @@ impl Gate {
     }
 }
 
-/// For `mpirun --hostfile`, which fills one host after another.
+/// Returns the file for `mpirun --hostfile`, which fills one host after another.
 pub(crate) fn hostfile(order: &[String], slots: usize) -> String {
     let line = |host: &String| format!("{host} slots={slots}\n");
     order.iter().map(line).collect()
 }
 
-/// For `SLURM_HOSTFILE`: the host of each rank.
+/// Returns the file for `SLURM_HOSTFILE`: one line per rank with its host.
 pub(crate) fn lines(order: &[String], slots: usize) -> String {
     let lines = |host: &String| format!("{host}\n").repeat(slots);
     order.iter().map(lines).collect()

@@ -1,4 +1,4 @@
-//! `reweave job`: what an orchestrator tells of its jobs, and jobs that nothing is to be changed under.
+//! `reweave job`: commands for orchestrators: register, start, freeze and end jobs.
 
 pub(crate) mod gate;
 pub(crate) mod order;
@@ -33,7 +33,7 @@ pub(crate) struct Hosts {
     hosts: Vec<String>,
 }
 
-/// As Slurm writes them, in their order.
+/// Hosts in the order of a Slurm hostlist.
 #[derive(Debug, Clone)]
 pub(crate) struct Hostlist(pub(crate) Vec<String>);
 

@@ -1,4 +1,4 @@
-//! What an orchestrator tells of one of its jobs, and what comes of it.
+//! Commands that register, start, announce phases of, and end a job, and their results.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::report::Report;
 use crate::sim::replay::rate;
 use crate::{Output, apply, duration, print_report, show};
 
-/// How often is looked whether something can be repaired yet.
+/// How often `job start` checks whether an improvement has become possible.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Register a job and its hosts; a repeated call confirms that the job still runs
@@ -54,7 +54,7 @@ pub(crate) struct Start {
     within: Duration,
 }
 
-/// No job waits longer to begin.
+/// Maximum of `--within`.
 const MAX_WITHIN: Duration = Duration::from_hours(24);
 
 fn within(text: &str) -> Result<Duration, String> {
@@ -92,16 +92,16 @@ pub(crate) struct End {
 struct Started<'a> {
     job: &'a str,
     allocation: Allocation,
-    /// What became of the change.
+    /// The change that was made, with its outcome.
     change: Option<Record>,
-    /// Why nothing was changed.
+    /// Reason why nothing was changed.
     because: Option<String>,
     #[serde(skip)]
     names: Names,
 }
 
-/// The one job that the order was about; none when it is over.
-pub(crate) fn tell(
+/// Sends an order. Returns the new state of the job; none after its end.
+pub(crate) fn send_order(
     coordinator: &mut Coordinator,
     job: &str,
     order: JobOrder,
@@ -157,7 +157,7 @@ fn say_registered(
     job: &str,
     order: JobOrder,
 ) -> Result<ExitCode, CliError> {
-    let registered = tell(&mut Coordinator::reach(reach)?, job, order)?;
+    let registered = send_order(&mut Coordinator::reach(reach)?, job, order)?;
     print_report(output, &RegisterAnswer { registered, job })
 }
 
@@ -182,7 +182,7 @@ impl Report for RegisterAnswer<'_> {
 
 impl End {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        tell(&mut Coordinator::reach(reach)?, &self.job, JobOrder::End)?;
+        send_order(&mut Coordinator::reach(reach)?, &self.job, JobOrder::End)?;
         print_report(output, &EndedJob { ended: &self.job })
     }
 }
@@ -204,7 +204,7 @@ impl Start {
         if let Some(Hostlist(hosts)) = self.hosts.clone() {
             let may_reorder = false;
             let order = JobOrder::Register { hosts, may_reorder };
-            tell(&mut coordinator, &self.job, order)?;
+            send_order(&mut coordinator, &self.job, order)?;
         }
         let begun = self.begun(&mut coordinator)?;
         let mut change = None;

@@ -1,11 +1,11 @@
-//! Whether a switch is well after work on it, by what agents and drivers say since.
+//! Health of a switch after maintenance, from reports of agents and drivers since then.
 
 use std::time::Duration;
 
 use reweave_common::cause::{Cause, Subject};
 use reweave_common::operator::{AgentState, LinkStatus, Status};
 
-/// What to look at.
+/// The switch and its links that are checked.
 #[derive(Debug)]
 pub(super) struct Patient<'p> {
     pub(super) node: &'p str,
@@ -15,7 +15,7 @@ pub(super) struct Patient<'p> {
 }
 
 impl Patient<'_> {
-    /// What is not well, or not known to be, by what was heard within this time.
+    /// Returns the problems of the switch. A report older than `since` counts as missing.
     pub(super) fn troubles(&self, status: &Status, since: Duration) -> Vec<String> {
         let itself = self.itself(status, since);
         let links = self.links.iter();
@@ -43,7 +43,7 @@ impl Patient<'_> {
         wanted.map(|wanted| format!("the agent of {node} is {runs} instead of {wanted}"))
     }
 
-    /// Whether a finding speaks of it, or of one of its links.
+    /// Whether a finding names the switch or one of its links.
     pub(super) fn is_concerned(&self, cause: &Cause) -> bool {
         self.is_meant(&cause.subject)
     }
@@ -60,7 +60,7 @@ impl Patient<'_> {
     }
 }
 
-/// Both directions count, where they are reported.
+/// Returns the problem of a link, in either reported direction.
 fn trouble_of(link: &String, links: &[LinkStatus], since: Duration) -> Option<String> {
     let is_it = |it: &&LinkStatus| it.hop.link == *link;
     let is_heard = |it: &&LinkStatus| Duration::from_millis(it.age_ms) < since;
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(troubles(|_, it| it.version = Some("1.2.3")), "");
     }
 
-    /// What was heard before the work says nothing of now.
+    /// Reports from before the maintenance are ignored.
     #[test]
     fn each_trouble_is_named() {
         let unheard = "the agent of leaf0 is not connected";

@@ -1,4 +1,4 @@
-//! A connection to the leader, for hours: the session need not last.
+//! A connection to the leader for hours; sessions are reopened as needed.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::apply;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 
-/// How long coordinators may be away.
+/// Maximum outage of the coordinators.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -24,7 +24,7 @@ impl<'r> Line<'r> {
         Self { reach, session }
     }
 
-    /// While nothing is asked for long.
+    /// Closes the session until the next request.
     pub(super) fn hang_up(&mut self) {
         self.session = None;
     }
@@ -59,7 +59,7 @@ impl<'r> Line<'r> {
         }
     }
 
-    /// Has a plan carried out, and sees what comes of it.
+    /// Applies a plan and follows it to its outcome.
     pub(super) fn carry_out(
         &mut self,
         generation: Generation,
@@ -74,7 +74,7 @@ impl<'r> Line<'r> {
         Ok(record)
     }
 
-    /// Looks until it is so, or until the time is over: then the last answer.
+    /// Polls until the condition holds or the time is over, and then returns the last answer.
     pub(super) fn wait<T>(
         &mut self,
         within: Duration,

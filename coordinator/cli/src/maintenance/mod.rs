@@ -1,7 +1,7 @@
-//! `reweave maintenance`: work on a switch or an optical switch, while jobs run around it.
+//! `reweave maintenance`: service a switch or an optical switch while jobs run around it.
 //!
-//! How far it has come is in the coordinators' log, and not here: running it again goes on there, and where it stops
-//! nothing passes the switch.
+//! The coordinators' log holds the progress. A repeated call continues from there, and after a failure no traffic
+//! passes the switch.
 
 mod health;
 mod line;
@@ -34,16 +34,16 @@ pub(crate) struct Maintenance {
     /// Switch or optical switch
     #[arg(value_name = "NODE")]
     node: Option<String>,
-    /// The work is done: check health and return the switch to traffic
+    /// Finish maintenance: check health and return the switch to traffic
     #[arg(long, requires = "node", conflicts_with = "command")]
     finish: bool,
-    /// Drain it even if flows become slower
+    /// Drain the switch even if flows become slower
     #[arg(long, requires = "node")]
     force: bool,
-    /// Make the changes now, outside the change windows of the policy
+    /// Apply the changes now, outside the change windows of the policy
     #[arg(long, requires = "node")]
     now: bool,
-    /// Version that its agent must have afterwards
+    /// Version that the agent of the switch must have afterwards
     #[arg(long, value_name = "VERSION", requires = "node")]
     expect_version: Option<String>,
     /// The switch has no agent: judge its health by its links alone

@@ -1,4 +1,4 @@
-//! One piece of work, step by step. Every step leaves the switch drained, or carrying as before.
+//! One maintenance, step by step. Every step leaves the switch either drained or in regular traffic.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use super::line::Line;
 use crate::ask::Reach;
 use crate::error::CliError;
 use crate::parting;
-use crate::voice::tell;
+use crate::voice::print_note;
 
-/// Packets that were under way have come through by then, and counters were read twice.
+/// Time limit for a drain: by then packets in flight have arrived, and counters were read twice.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// What tells the command which switch is meant.
+/// Environment variable that gives the command the name of the switch.
 const NODE_VARIABLE: &str = "REWEAVE_NODE";
 
-/// What came of it.
+/// Result of the maintenance.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) node: String,
@@ -45,10 +45,10 @@ struct Done {
     took_ms: u64,
 }
 
-/// Why it goes no further.
+/// Reason why the maintenance stops.
 struct Stop {
     why: String,
-    /// It carries as before: nothing has begun.
+    /// Nothing has started: the switch carries its regular traffic.
     is_untouched: bool,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Work<'w> {
     line: Line<'w>,
     steps: Vec<Done>,
     links: Vec<String>,
-    /// Since when what is heard of the switch counts.
+    /// Reports from before this time are ignored.
     since: Instant,
 }
 
@@ -98,7 +98,7 @@ impl<'w> Work<'w> {
         }
     }
 
-    /// What can be refused from the beginning is an error of its own; everything later is reported.
+    /// Runs all steps. A refusal before the first step is returned as an error; later failures are part of the report.
     pub(super) fn run(mut self) -> Result<Report, CliError> {
         let found = self.mark()?;
         if let Some(version) = &self.asked.expect_version {
@@ -141,9 +141,9 @@ impl<'w> Work<'w> {
         Ok(self.bring(None).map(|_| ())?)
     }
 
-    /// A person who waits sees what is done, and who interrupts it what to do then.
+    /// Runs one step. The operator sees it, and on an interruption the command that continues.
     fn step(&mut self, name: &'static str, act: impl FnOnce(&mut Self) -> Step) -> Step {
-        tell(&format!("{}: {name}", self.node));
+        print_note(&format!("{}: {name}", self.node));
         let stop = Stop::drained("");
         parting::leave_word(format!("interrupted: {}", self.what_to_do(&stop)));
         let begun = Instant::now();
@@ -174,7 +174,7 @@ impl<'w> Work<'w> {
         Ok(all.into_iter().find(|it| it.name == self.node))
     }
 
-    /// The plan that it takes, if it takes one.
+    /// Requests a stage of maintenance, and applies the plan that it needs, if any.
     fn bring(&mut self, stage: Option<MaintenanceStage>) -> Result<Response, CliError> {
         let name = self.node.to_owned();
         self.line.ask(&Request::Maintain { name, stage })
@@ -196,7 +196,7 @@ impl<'w> Work<'w> {
         )))
     }
 
-    /// What is refused leaves nothing behind.
+    /// Applies the drain plan in the answer. A refusal changes nothing.
     fn drained_by(&mut self, answer: Response) -> Result<Option<Record>, Stop> {
         let approval = self.approval(self.asked.force);
         let record = self.carried_out(answer, approval);
@@ -226,7 +226,7 @@ impl<'w> Work<'w> {
         }
     }
 
-    /// The coordinator says whether it is proven, and writes down that work may begin.
+    /// Requests the proof that the links are idle. The coordinator records that work may start.
     fn prove(&mut self) -> Step {
         let node = self.node;
         let is_empty = |status: &Status| {
@@ -285,7 +285,7 @@ impl<'w> Work<'w> {
         seen.map_err(|why| Stop::drained(format!("it is not healthy: {why}")))
     }
 
-    /// Where jobs are worse off with it, the coordinator takes that back by itself.
+    /// Returns the switch to traffic. The coordinator rolls this back if jobs become slower.
     fn give_back(&mut self) -> Step {
         let answer = self.bring(Some(MaintenanceStage::Returning))?;
         let record = self.carried_out(answer, self.approval(false))?;
@@ -299,7 +299,7 @@ impl<'w> Work<'w> {
         }
     }
 
-    /// Probes pass it again now. What was found of it before says nothing of now.
+    /// Watches the switch with probes crossing it again. Earlier findings are ignored.
     fn watch(&mut self) -> Step {
         let before: Vec<_> = self.causes()?;
         let end = Instant::now() + self.asked.watch;

@@ -1,4 +1,4 @@
-//! `reweave plan balance`: which flows of a table to move.
+//! `reweave plan balance`: chooses flows to move so that links are evenly loaded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::page::Page;
 use crate::report::Report;
 use crate::sim::costs::Hashing;
 use crate::sim::input;
-use crate::voice::tell;
+use crate::voice::print_note;
 use crate::{Output, print_report};
 
 /// Which flows of a table to move so that no link is fuller than necessary
@@ -85,42 +85,42 @@ impl From<Policy> for HashPolicy {
 struct Answer {
     before: Figures,
     after: Figures,
-    /// Where FIM is largest as it is.
+    /// Group of links with the largest FIM before the moves.
     largest_fim: Option<Equals>,
     pins: Vec<Pin>,
     ports: Vec<Port>,
     weights: Vec<Weight>,
     moves: usize,
-    /// Nothing as good moves fewer flows.
+    /// Lower bound on the moves of any equally good solution.
     least_moves: usize,
-    /// Of the moves, those that leave the fullest links as they are: others are shared by fewer then.
+    /// Number of moves that leave the fullest links unchanged and even out others.
     levelling: usize,
-    /// The largest max/mean, also of links that lead to a switch.
+    /// Largest max/mean over links, including links to a switch.
     links: Links,
-    /// How long the fullest link needs for what crosses it, of those that movable flows can choose among.
+    /// Time that the fullest link needs for its bytes, among the links that movable flows can use.
     fullest_us: Links,
-    /// By how much the fullest link is fuller than was proven to be needed, at most.
+    /// Upper bound on how much fuller than necessary the fullest link is.
     gap_percent: f64,
     proven: bool,
     elephants: usize,
-    /// This many cannot leave a drained link.
+    /// Number of flows that cannot leave a drained link.
     stuck: usize,
     layers: Vec<LayerFigures>,
     jobs: Vec<Job>,
     over_time: Option<OverTime>,
-    /// This many flows were not traced: their ways are a prediction, by the hash.
+    /// Number of flows without a traced path: the hash predicts their paths.
     predicted: usize,
     doubts: Vec<String>,
 }
 
-/// Links of a switch that stand for one another.
+/// Equivalent links of a switch.
 #[derive(Serialize)]
 struct Equals {
     at: String,
     links: Vec<String>,
 }
 
-/// As it is, as it will be, and what no choice of ways gets below.
+/// A figure before and after the moves, and the lower bound for any choice of paths.
 #[derive(Serialize)]
 struct Links {
     before: f64,
@@ -139,7 +139,7 @@ impl Links {
 }
 
 impl Links {
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         let Self {
             before,
             after,
@@ -152,10 +152,10 @@ impl Links {
     }
 }
 
-/// Of bytes over bits per second.
+/// Microseconds per byte on a link of 1 bit/s.
 const US_PER_BYTE_AT_1_BPS: f64 = 8e6;
 
-/// Of the group where FIM is worst; the largest max/mean where a switch has a choice.
+/// Figures of the group with the worst FIM, and the largest max/mean of switches with a choice.
 #[derive(Serialize)]
 struct Figures {
     fim: f64,
@@ -163,9 +163,9 @@ struct Figures {
     max_over_mean: f64,
     weighted_fim: f64,
     mean_fim: f64,
-    /// Of the group that is furthest above its floor.
+    /// Largest FIM of any group above the floor of that group.
     fim_above_floor: f64,
-    /// By how much the fullest link of a group is fuller than flows of these sizes make it at least.
+    /// Largest excess of a group's fullest link over the least that flows of these sizes allow.
     fuller_than_needed_percent: f64,
 }
 
@@ -210,7 +210,7 @@ struct Port {
 #[derive(Serialize)]
 struct Weight {
     at: String,
-    /// For what goes to the hosts of these switches; for all, where none is named.
+    /// Switches whose hosts are the destinations; empty for all destinations.
     towards: Vec<String>,
     link: String,
     weight: u32,
@@ -234,7 +234,7 @@ impl Balance {
         };
         let plan = rebalance(&mut atlas, &table.flows, &ecmp, &options);
         let answer = Answer::new(&mut atlas, &table, &plan);
-        answer.doubts.iter().for_each(|doubt| tell(doubt));
+        answer.doubts.iter().for_each(|doubt| print_note(doubt));
         let report = BalanceReport {
             answer,
             table: &table,
@@ -348,7 +348,7 @@ fn doubts(fabric: &Fabric, table: &Table, plan: &Rebalanced) -> Vec<String> {
     left_out.chain(stuck).collect()
 }
 
-/// Only where the table says when flows end.
+/// Returns the figures over time, if the table has end times of flows.
 fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Option<OverTime> {
     flows.iter().find_map(|flow| flow.during_us[1])?;
     let course = fim::over_time(atlas, flows);
@@ -396,7 +396,7 @@ impl Equals {
         }
     }
 
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         let Self { at, links } = self;
         match links.as_slice() {
             few @ [..] if few.len() <= MAX_NAMED_LINKS => format!("at {at}: {}", few.join(", ")),
@@ -406,7 +406,7 @@ impl Equals {
 }
 
 impl Weight {
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         let Self {
             at, link, weight, ..
         } = self;
@@ -420,7 +420,7 @@ impl Weight {
 }
 
 impl Figures {
-    /// Where no flow has a choice, all is even.
+    /// Returns even figures if no flow has a choice.
     fn of(headline: Option<Headline>) -> Self {
         let headline = headline.unwrap_or(Headline {
             fim_percent: 0.0,
@@ -458,7 +458,7 @@ impl LayerFigures {
     }
 }
 
-/// For people, with the flows by their ends.
+/// Text output, with flows named by their hosts.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct BalanceReport<'b> {
@@ -492,7 +492,7 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
         rows.into_iter().chain(jobs),
     );
     if let Some(largest) = &answer.largest_fim {
-        page.line(&format!("FIM is largest {}", largest.words()));
+        page.line(&format!("FIM is largest {}", largest.describe()));
     }
     if let Some(course) = &answer.over_time {
         let OverTime {
@@ -506,7 +506,7 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
         ));
     }
     if answer.fullest_us.before > 0.0 {
-        page.line(&answer.fullest_us.words());
+        page.line(&answer.fullest_us.describe());
     }
     page.line(&verdict(answer));
     if answer.predicted > 0 {
@@ -535,7 +535,7 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
         page.table(["flow", "", "goes"], pins.chain(ports));
     }
     for weight in &answer.weights {
-        page.line(&weight.words());
+        page.line(&weight.describe());
     }
 }
 
@@ -580,9 +580,9 @@ fn moves(count: usize) -> String {
 const OPTIMAL_REASON: &str = "no choice of paths lowers the fullest link further or needs fewer \
                               moves";
 const LEVELLING_REASON: &str = "reduce sharing, while the fullest link stays as full";
-/// Of more links, one is named.
+/// Maximum number of links that are all listed; of more, one is named.
 const MAX_NAMED_LINKS: usize = 8;
-/// Rounding leaves more.
+/// Largest difference that rounding can cause.
 const MAX_ROUNDING_PERCENT: f64 = 1e-6;
 
 fn at_most(gap_percent: f64) -> String {

@@ -1,4 +1,4 @@
-//! `reweave plan circuits`: puts circuits on offer that a person wants.
+//! `reweave plan circuits`: offers a plan with the circuits that an operator asks for.
 
 use std::process::ExitCode;
 

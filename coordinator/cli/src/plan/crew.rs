@@ -1,4 +1,4 @@
-//! Threads for searches: as many as there are cores.
+//! Worker threads for searches, one per core.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

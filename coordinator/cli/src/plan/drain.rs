@@ -1,4 +1,4 @@
-//! `reweave plan drain`: puts routes on offer by which some links carry nothing.
+//! `reweave plan drain`: offers a plan with routes that avoid the drained links.
 
 use std::process::ExitCode;
 
@@ -12,8 +12,8 @@ use crate::kept::Keep;
 
 /// Set the drained links and switches; with --none, none
 ///
-/// The list is complete: links not listed carry traffic again. The plan is checked and shown; `reweave apply` applies
-/// it while jobs run.
+/// The list is complete: links that are not listed carry traffic again. The plan is checked and shown; `reweave apply`
+/// applies it while jobs run.
 #[derive(Debug, Args)]
 pub(crate) struct Drain {
     /// All links to drain, such as leaf0-spine1; a switch or an optical switch stands for all its links

@@ -1,4 +1,4 @@
-//! What was weighed, and what else there is to know of a proposal.
+//! `--explain` of a proposal: alternatives, failures, costs and other fabrics.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ use crate::page::Page;
 pub(super) struct Explained {
     lost: Vec<Weighed>,
     interval: Option<Interval>,
-    /// For each link, what of the tables changes at once when it fails.
+    /// Table entries that change at once when a link fails, for each link.
     backups: Vec<Backup>,
-    /// What an iteration takes after failures, with other routes over the same circuits.
+    /// Iteration times after failures, with other routes over the same circuits.
     failures: Vec<Failure>,
     cost: Cost,
 }
 
-/// A candidate that lost.
+/// A candidate that was not chosen.
 #[derive(Debug, Serialize)]
 struct Weighed {
     what: String,
@@ -36,32 +36,32 @@ struct Weighed {
 #[derive(Debug, Serialize)]
 struct Failure {
     failed: String,
-    /// Nothing when what is left cannot go on.
+    /// Absent if the remaining hosts cannot continue.
     iteration_ms: Option<f64>,
-    /// Of hosts, what is gone with them.
+    /// Parts of the job that are lost with failed hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     losses: Option<Losses>,
 }
 
-/// What must be bought, and what else could be.
+/// Cost of the proposal and of its alternatives.
 #[derive(Debug, Serialize)]
 struct Cost {
     transceivers: usize,
     panel_ports: usize,
     fat_tree_transceivers: usize,
     fat_tree_switch_ports: usize,
-    /// By the prices that are given; else against patch panels, as published.
+    /// Cost by the given prices, else by the published prices with patch panels.
     bill: Bill,
     priced: bool,
     others: Vec<Other>,
 }
 
-/// What an iteration takes on another fabric.
+/// Iteration time on another fabric.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Other {
     what: &'static str,
     iteration_ms: Option<f64>,
-    /// How a preset is spread there.
+    /// Parallelism of a preset on that fabric.
     spread: Option<String>,
 }
 
@@ -81,21 +81,21 @@ impl Other {
     }
 }
 
-/// What else there is to buy, and for how much.
+/// Alternatives that could be bought, with prices.
 pub(super) struct Market {
     pub(super) bill: Bill,
     pub(super) priced: bool,
     pub(super) others: Vec<Other>,
 }
 
-/// What is explained, and what is known of it besides.
+/// The proposal that is explained, with further facts about it.
 pub(super) struct Subject<'s> {
     pub(super) proposal: &'s Proposal,
     pub(super) job: &'s Job<'s>,
     pub(super) request: &'s Request,
-    /// What hosts are called.
+    /// Numbers in the names of the hosts.
     pub(super) names: &'s [u32],
-    /// What is gone with hosts that fail.
+    /// Returns what is lost with hosts that fail.
     pub(super) losses: &'s dyn Fn(&BTreeSet<u32>) -> Option<Losses>,
     pub(super) in_time: InTime<'s>,
 }
@@ -138,7 +138,7 @@ impl Subject<'_> {
             .collect()
     }
 
-    /// As `plan repair --failed` takes it.
+    /// Returns a failure as `plan repair --failed` accepts it.
     fn named(&self, failed: Failed) -> String {
         let name = |host: u32| tables::name(self.names[host as usize]);
         match failed {
@@ -162,9 +162,8 @@ impl Weighed {
 }
 
 impl Cost {
-    /// A host's cable has a transceiver and a port of the panel at each end. In a non-blocking fat tree of three
-    /// layers, each port of a host stands for five ports of switches, and each of its three cables has two
-    /// transceivers.
+    /// A host's cable has a transceiver and a panel port at each end. In a non-blocking fat tree of three layers, each
+    /// host port needs five switch ports and three cables with two transceivers each.
     fn of(proposal: &Proposal, market: Market) -> Self {
         let ends = proposal.design.wiring.cables() * 2;
         Self {
@@ -252,7 +251,7 @@ impl Failure {
     }
 }
 
-/// What an iteration takes after the best of these failures, and after the worst.
+/// Returns the iteration times after the best and the worst of these failures.
 fn range(failures: &[&Failure]) -> String {
     let going = failures
         .iter()
@@ -315,7 +314,7 @@ impl Cost {
         self.show_others(page);
     }
 
-    /// Each with its own spread, where that is known in words.
+    /// Shows the other fabrics, each with its own parallelism if it is known.
     fn show_others(&self, page: &mut Page) {
         let [what, ms] = ["alternatives by cost", "iteration ms"];
         let row = |it: &Other| [it.what.to_owned(), spelled(it.iteration_ms)];

@@ -1,5 +1,5 @@
-//! The cluster as it is now, for what is planned on it: its links as agents see them, what hosts have measured
-//! of each other, and less of what is found wrong.
+//! The cluster as it is now, for planning: links as agents see them, measured bandwidth between hosts, and findings
+//! that reduce links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,20 +19,20 @@ use crate::page::first_of;
 use crate::sim::input;
 use crate::{discover, pairs};
 
-/// What a link is taken to lose that was found to lose packets, or soon will.
+/// Assumed loss of a link with a finding of present or expected loss.
 const ASSUMED_LOSS: f64 = 0.01;
-/// An operator who reads why nothing can be planned reads no longer list.
+/// Maximum number of reasons that are printed.
 const MAX_REASONS: usize = 8;
 
 pub(crate) struct Cluster {
     pub(crate) fabric: Fabric,
     pub(super) pairs: Pairs,
-    /// What counts for less than it seems, and why.
+    /// Reductions of links and hosts, with reasons.
     pub(crate) remarks: Vec<String>,
 }
 
 impl Cluster {
-    /// Of a file, or of the coordinator where there is none.
+    /// Reads the fabric from a file, or from the coordinator if there is none.
     pub(super) fn of(file: Option<&Path>, reach: &Reach) -> Result<Self, CliError> {
         let Some(file) = file else {
             return Self::ask(reach, None);
@@ -44,7 +44,7 @@ impl Cluster {
         })
     }
 
-    /// Of the coordinator's, these hosts and all switches.
+    /// Returns the coordinator's fabric, reduced to these hosts and all switches.
     pub(crate) fn among(hosts: &[String], reach: &Reach) -> Result<Self, CliError> {
         Self::ask(reach, Some(hosts))
     }
@@ -70,10 +70,10 @@ impl Cluster {
     }
 }
 
-/// Hosts that are to take part.
+/// Hosts that take part.
 struct Wanted {
     names: BTreeSet<String>,
-    /// Hosts that are named are to do something together.
+    /// The operator named the hosts, so they must reach each other.
     are_named: bool,
 }
 
@@ -83,7 +83,7 @@ impl Wanted {
         Self { names, are_named }
     }
 
-    /// Enough of them, or else the reason why they are not.
+    /// Fails with a reason if too few of the wanted hosts are usable.
     fn are_reached(
         &self,
         found: &Discovered,
@@ -120,7 +120,7 @@ fn endpoints(found: &Discovered) -> impl Iterator<Item = &str> {
     nodes.map(|node| &*node.name)
 }
 
-/// What forwards for others stays, too.
+/// Removes other hosts, except those that forward for others.
 fn keep_hosts(found: &mut Discovered, hosts: &[String]) {
     let nodes = found.nodes.iter();
     let others = nodes.filter(|node| node.role == Role::Host && !hosts.contains(&node.name));
@@ -144,7 +144,7 @@ fn causes(coordinator: &mut Coordinator) -> Result<Vec<Cause>, CliError> {
     Ok(causes.collect())
 }
 
-/// As they would be read from a table, and none quicker than the links are held for.
+/// Returns the measured pairs as if read from a table, capped at the rates of their links.
 fn pairs_on(fabric: &Fabric, mut measured: MeasuredPairs) -> Result<Pairs, CliError> {
     measured.pairs.retain_mut(|pair| {
         let [Some(from), Some(to)] = [&pair.from, &pair.to].map(|name| fabric.find(name)) else {
@@ -159,7 +159,7 @@ fn pairs_on(fabric: &Fabric, mut measured: MeasuredPairs) -> Result<Pairs, CliEr
     placement::read_pairs("the measured pairs", &table, fabric).map_err(CliError::Input)
 }
 
-/// What a link that is known by name is good for.
+/// State of a known link.
 struct Known {
     name: String,
     capacity: Rate,
@@ -167,12 +167,12 @@ struct Known {
     is_lossy: bool,
 }
 
-/// Takes links out that carry nothing, and hosts that no link is left of; makes others as narrow as they are.
+/// Removes dead links and isolated hosts, and lowers the rates of degraded links. Returns remarks.
 fn weigh(found: &mut Discovered, links: &[LinkStatus], causes: &[Cause]) -> Vec<String> {
     let mut known = known(links, causes);
     let mut remarks = Vec::new();
     found.links.retain_mut(|link| {
-        // Parallel ones are in the same order.
+        // Parallel links are listed in the same order.
         let of_ends = known.get_mut(&ends(link));
         let next = of_ends.filter(|it| !it.is_empty()).map(|it| it.remove(0));
         next.is_none_or(|known| known.counts(link, &mut remarks))
@@ -191,7 +191,7 @@ fn weigh(found: &mut Discovered, links: &[LinkStatus], causes: &[Cause]) -> Vec<
     remarks
 }
 
-/// By ends: the links between them, in the order of their names.
+/// Returns the links between each pair of nodes, in the order of their names.
 fn known(links: &[LinkStatus], causes: &[Cause]) -> BTreeMap<[String; 2], Vec<Known>> {
     let mut known: BTreeMap<[String; 2], Vec<Known>> = BTreeMap::new();
     for status in links {
@@ -234,7 +234,7 @@ fn sorted(ends: [&String; 2]) -> [String; 2] {
 }
 
 impl Known {
-    /// Whether it counts at all; and as what.
+    /// Whether the link is usable. Lowers its rate if it is degraded.
     fn counts(&self, link: &mut DiscoveredLink, remarks: &mut Vec<String>) -> bool {
         let name = &self.name;
         if !self.carries {
@@ -282,7 +282,7 @@ mod tests {
         LINK_ENDS[nth].join("-") + again
     }
 
-    /// Interfaces say that they are much faster than what is behind them.
+    /// Interface speeds far above the real rates of the links.
     fn found() -> Discovered {
         let end = |node: &str| LinkEnd {
             node: node.to_owned(),
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// Both ways of each.
+    /// Returns the status of each link in both directions.
     fn status(change: impl Fn(&str, &mut LinkStatus)) -> Vec<LinkStatus> {
         let of = |(nth, [a, b]): (usize, &[&str; 2])| {
             [[a, b], [b, a]].map(|[from, to]| LinkStatus {
@@ -363,7 +363,8 @@ mod tests {
         }
     }
 
-    /// What is said where these are asked for, of whom these have reported, and of these no link is left.
+    /// Returns the error when `asked` hosts are requested, `reported` ones are known, and `cut_off` ones have no link
+    /// left.
     fn error_of(asked: Option<&[&str]>, reported: &[&str], cut_off: &[&str]) -> Option<String> {
         let asked = asked.map(|names| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
         let mut found = found();

@@ -1,4 +1,4 @@
-//! `reweave plan`: what would repair the cluster, or what would suit flows or a job.
+//! `reweave plan`: plans for the cluster, or for flows and jobs from files.
 
 mod balance;
 mod circuits;
@@ -52,7 +52,7 @@ pub(crate) struct Plan {
 #[derive(Debug, Subcommand)]
 enum What {
     Create(Create),
-    /// Which flows of a table to move so that no link is fuller than necessary
+    /// Choose flows of a table to move so that no link is fuller than necessary
     Balance(balance::Balance),
     Show(recorded::Show),
     /// The same as `reweave diff`

@@ -1,4 +1,4 @@
-//! `reweave plan order`: puts another order of a registered job's ranks on offer.
+//! `reweave plan order`: offers a better rank order for a registered job.
 
 use std::process::ExitCode;
 

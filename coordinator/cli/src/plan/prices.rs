@@ -1,4 +1,4 @@
-//! What parts cost, as a file says.
+//! Prices of parts, from a file.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use toml::Spanned;
 use crate::error::CliError;
 use crate::sim::input;
 
-/// No part is dearer.
+/// Maximum price of a part.
 const MAX_PRICE: f64 = 1e9;
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ pub(super) fn read(path: &Path) -> Result<Prices, CliError> {
     parsed(&name, &text).map_err(CliError::Input)
 }
 
-/// `file` is the name that errors call it by.
+/// Parses prices. `file` is the name in error messages.
 fn parsed(file: &str, text: &str) -> Result<Prices, InputError> {
     let table = Document::new(file, text).table()?;
     let document = table.document();

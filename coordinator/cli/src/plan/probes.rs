@@ -1,4 +1,4 @@
-//! `reweave plan probes`: whom to probe by which ports.
+//! `reweave plan probes`: chooses probe flows and their ports.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,10 +17,10 @@ use crate::page::{Page, first_of};
 use crate::report::Report;
 use crate::sim::costs::Hashing;
 use crate::sim::input;
-use crate::voice::tell;
+use crate::voice::print_note;
 use crate::{Output, print_report};
 
-/// More flows over each link are a slip of the hand.
+/// Maximum number of probe flows over each link; more is taken for a typing error.
 const MAX_FLOWS_PER_LINK: f64 = 1000.0;
 
 #[derive(Debug, Args)]
@@ -49,11 +49,11 @@ pub(crate) struct Probes {
 #[derive(Serialize)]
 struct Answer {
     flows: usize,
-    /// No fewer could do it.
+    /// Lower bound on the number of flows.
     least_flows: usize,
     uncovered: Vec<String>,
     lists: BTreeMap<String, Vec<Flow>>,
-    /// Probes of the table that cannot be chosen.
+    /// Probes of the table that cannot be used, with reasons.
     left_out: Vec<LeftOut>,
     doubts: Vec<String>,
 }
@@ -77,13 +77,16 @@ impl Probes {
         let fabric = input::fabric(&self.fabric)?;
         let covered = self.cover(&fabric, self.times()?);
         let covered = covered.map_err(|error| error.on(&self.fabric))?;
-        covered.doubts.iter().for_each(|doubt| tell(doubt));
+        covered.doubts.iter().for_each(|doubt| print_note(doubt));
         let answer = Answer::new(&fabric, covered);
         for why in [UNTRACED_FORWARD, UNTRACED_RETURN] {
-            answer.words_of_left_out(why).iter().for_each(|it| tell(it));
+            answer
+                .describe_left_out(why)
+                .iter()
+                .for_each(|it| print_note(it));
         }
         for hop in &answer.uncovered {
-            tell(&format!("no flow crosses {hop}"));
+            print_note(&format!("no flow crosses {hop}"));
         }
         let code = print_report(output, &answer)?;
         if answer.uncovered.is_empty() {
@@ -93,7 +96,7 @@ impl Probes {
         }
     }
 
-    /// How many flows should cross each.
+    /// Returns the number of flows that cross each direction of a link.
     fn times(&self) -> Result<u32, CliError> {
         for (option, value) in [("--rate", self.rate), ("--flow-rate", self.flow_rate)] {
             if !(value > 0.0 && value.is_finite()) {
@@ -140,7 +143,7 @@ impl Probes {
     }
 }
 
-/// What is crossed, and what of the table was of no use for that.
+/// Links covered by the probes, and unused probes of the table.
 #[derive(Default)]
 struct Covered {
     cover: Cover,
@@ -150,11 +153,11 @@ struct Covered {
 
 const UNTRACED_FORWARD: &str = "not every link of their paths is known";
 const UNTRACED_RETURN: &str = "not every link of their answers' paths is known";
-/// Of those left out; JSON names all.
+/// Maximum number of unused pairs in text output; JSON names all.
 const MAX_NAMED_PAIRS: usize = 8;
 
 impl Flow {
-    /// And who sends it.
+    /// Returns the sender and the flow.
     fn of(fabric: &Fabric, flow: &ProbeFlow) -> (String, Self) {
         let [from, to] = [flow.from, flow.to].map(|node| fabric.name(node).to_owned());
         let source_port = flow.source_port;
@@ -201,8 +204,8 @@ impl Answer {
         }
     }
 
-    /// Of all that are for this reason; nothing where there are none.
-    fn words_of_left_out(&self, why: &str) -> Option<String> {
+    /// Describes the probes left out for this reason, or returns nothing if there are none.
+    fn describe_left_out(&self, why: &str) -> Option<String> {
         let of = self.left_out.iter().filter(|it| it.because == why);
         let names = of.map(|LeftOut { from, flow, .. }| {
             let Flow { to, source_port } = flow;

@@ -1,4 +1,4 @@
-//! `reweave plan ranks`: which host takes which place in a job.
+//! `reweave plan ranks`: assigns hosts to the ranks of a job.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,15 +19,15 @@ use crate::job::gate::hostfile;
 use crate::page::Page;
 use crate::report::Report;
 use crate::sim::{MAX_SIMULATION_WORK, input};
-use crate::voice::tell;
+use crate::voice::print_note;
 use crate::work::Source;
-use crate::{Output, print_report, say};
+use crate::{Output, print_data, print_report};
 
-/// Exchanges of two hosts are weighed this often: some seconds for a thousand hosts.
+/// Maximum number of swaps of two hosts that are tried: some seconds for a thousand hosts.
 const MAX_EXCHANGES: usize = 600_000;
-/// Jobs of more ranks are judged by what their links carry, and not simulated.
+/// Maximum ranks of a job that is simulated; larger jobs are judged by the load of their links.
 const MAX_SIMULATED_RANKS: usize = 256;
-/// Jobs of more ranks are simulated once, and not under each of many conditions.
+/// Maximum ranks of a job that is simulated under many conditions; larger jobs are simulated once.
 const MAX_INTERVAL_RANKS: usize = 32;
 
 #[derive(Debug, Args)]
@@ -52,23 +52,23 @@ pub(crate) struct Ranks {
 #[derive(Serialize)]
 struct Answer {
     order: Vec<String>,
-    /// An iteration with hosts in the order of their names, and in this one.
+    /// Iteration time in ms with hosts in the order of their names.
     before_ms: f64,
     after_ms: f64,
     gain_percent: f64,
-    /// Between the worst of this order against the best of the other, and the other way round.
+    /// Gain between the worst case of this order against the best of the other, and the reverse.
     gain_interval_percent: Option<[f64; 2]>,
     #[serde(skip)]
     is_by_name: bool,
     judged_by: &'static str,
     crossing_bytes: [f64; 2],
-    /// Whether all orders were judged by their fullest links.
+    /// Whether the search covered all orders, judged by their fullest links.
     proven: bool,
-    /// Which hosts' places in the order share switches: their ranks reduce among themselves first.
+    /// Positions of hosts that share switches: their ranks reduce among themselves first.
     groups: Vec<Vec<usize>>,
-    /// From racks up: which lie together, and may reduce among themselves before others join.
+    /// Groups from racks upwards: the hosts of a group can reduce among themselves before others join.
     tiers: Vec<Vec<Vec<usize>>>,
-    /// What of the cluster counts for less than it seems.
+    /// Reductions of links and hosts, with reasons.
     remarks: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl Ranks {
     fn planned(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let source = Source::read(&self.job)?;
         let ground = self.ground(reach)?;
-        ground.remarks.iter().for_each(|remark| tell(remark));
+        ground.remarks.iter().for_each(|remark| print_note(remark));
         let fabric = ground.fabric;
         let hosts = by_name(&fabric);
         let used = self.used(&hosts)?;
@@ -105,18 +105,18 @@ impl Ranks {
         let after = source.work(found.order.clone())?;
         let mut answer = Answer::new(&fabric, &found, [&work, &after])?;
         if answer.after_ms > answer.before_ms {
-            tell("the order found is slower in simulation: the order of hosts is unchanged");
+            print_note("the order found is slower in simulation: the order of hosts is unchanged");
             let alone = placement::left_alone(&request).ok_or_else(unfit)?;
             answer = Answer::new(&fabric, &alone, [&work, &work])?;
         }
         answer.remarks = ground.remarks;
         match output {
-            Output::Hostfile => say(&hostfile(&answer.order, each)),
+            Output::Hostfile => print_data(&hostfile(&answer.order, each)),
             _ => print_report(output, &answer),
         }
     }
 
-    /// The first of them, where not all are wanted.
+    /// Returns the first hosts if not all are wanted.
     fn used<'h>(&self, hosts: &'h [NodeId]) -> Result<&'h [NodeId], CliError> {
         let Some(places) = self.hosts else {
             let all = Some(hosts).filter(|all| !all.is_empty());
@@ -133,7 +133,7 @@ impl Ranks {
         })
     }
 
-    /// Pairs of a file count instead of those that the coordinator knows.
+    /// Returns the cluster. Pairs from a file replace those of the coordinator.
     fn ground(&self, reach: &Reach) -> Result<Cluster, CliError> {
         let mut ground = Cluster::of(self.fabric.as_deref(), reach)?;
         if let Some(path) = &self.pairs {
@@ -145,7 +145,7 @@ impl Ranks {
     }
 }
 
-/// In the order of their names, as a person would list them.
+/// Returns the hosts in the order of their names.
 fn by_name(fabric: &Fabric) -> Vec<NodeId> {
     let hosts = fabric.nodes().filter(|(_, node)| node.role != Role::Switch);
     let mut hosts: Vec<_> = hosts.map(|(id, node)| (node.name.clone(), id)).collect();
@@ -156,7 +156,7 @@ fn by_name(fabric: &Fabric) -> Vec<NodeId> {
 impl Answer {
     fn new(fabric: &Fabric, placed: &Placed, works: [&Work; 2]) -> Result<Self, CliError> {
         let simulated = works[0].iteration.ranks() <= MAX_SIMULATED_RANKS;
-        // What is simulated knows nothing of pairs that were measured to be slow.
+        // The simulation does not include pairs that were measured to be slow.
         let least_ms = [placed.before_s * 1e3, placed.after_s * 1e3];
         let [before_ms, after_ms] = if simulated {
             [
@@ -171,7 +171,7 @@ impl Answer {
         let gains = if works[0].iteration.ranks() > MAX_INTERVAL_RANKS {
             None
         } else if is_by_name {
-            // Any other difference is one for both.
+            // Every other difference affects both orders alike.
             Some([0.0, 0.0])
         } else {
             let before = interval(fabric, works[0])?.map(|ms| ms.max(least_ms[0]));

@@ -1,4 +1,4 @@
-//! `reweave plan show` and `reweave diff`: plans that the coordinator knows, by their numbers.
+//! `reweave plan show` and `reweave diff`: plans known to the coordinator, by generation.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,4 @@
-//! `reweave plan repair`: other routes at once, when something of a topology fails, and then other
-//! circuits, where these are worth it.
+//! `reweave plan repair`: new routes after a failure in a topology, and new circuits if they pay off.
 
 mod given;
 mod rewired;
@@ -26,7 +25,7 @@ use super::tables;
 use super::topology::{others_as_given, place};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::{Output, document, say};
+use crate::{Output, document, print_data};
 use given::Given;
 use rewired::Rewired;
 
@@ -57,17 +56,17 @@ fn switching(name: &str) -> Result<Switching, String> {
     Switching::named(name).ok_or_else(|| format!("it is none of {known}"))
 }
 
-/// What is done at once.
+/// The reroute that is done at once.
 #[derive(Debug, Serialize)]
 struct AtOnce {
     failed: Vec<String>,
-    /// As the plan said.
+    /// Iteration time in ms as the plan predicted.
     before_ms: f64,
-    /// How long it took to find the routes.
+    /// Time in ms to compute the routes.
     planning_ms: f64,
-    /// Hosts that need another table: those that get an instruction.
+    /// Hosts whose tables change.
     changed: Vec<String>,
-    /// Where hosts failed.
+    /// Parts of the job that are lost with failed hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     losses: Option<Losses>,
     #[serde(flatten)]
@@ -76,7 +75,7 @@ struct AtOnce {
     explained: Option<Explained>,
 }
 
-/// A plan of which something failed.
+/// A plan with failed elements.
 struct Broken<'b> {
     given: &'b Given,
     design: Design,
@@ -87,7 +86,7 @@ struct Broken<'b> {
 }
 
 impl Repair {
-    /// Routes are said before other circuits are looked for.
+    /// Prints the routes before it searches for other circuits.
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let given = Given::read(&self.plan)?;
         let broken = self.broken(&given)?;
@@ -109,12 +108,12 @@ impl Repair {
                 None
             },
         };
-        say(&document(output, &at_once, |page| show(page, &at_once))?)?;
+        print_data(&document(output, &at_once, |page| show(page, &at_once))?)?;
         let rewired = self.rewired(&broken, &mut proposal, &repaired.iteration)?;
-        say(&document(output, &rewired, |page| rewired.show(page))?)
+        print_data(&document(output, &rewired, |page| rewired.show(page))?)
     }
 
-    /// A host that is named twice fails once.
+    /// Removes duplicate names of failed elements.
     fn each_once(&self) -> Vec<String> {
         let mut known = BTreeSet::new();
         let failed = self.failed.iter().filter(|name| known.insert(*name));
@@ -184,7 +183,7 @@ impl Broken<'_> {
             .transpose()
     }
 
-    /// `left` is what those do that are left.
+    /// Explains the proposal. `left` is the iteration on the remaining hosts.
     fn explained(&self, proposal: &Proposal, left: &Iteration) -> Result<Explained, CliError> {
         let (job, request) = (self.job_of(left), &self.request);
         let market = Market {

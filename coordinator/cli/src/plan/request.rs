@@ -1,4 +1,4 @@
-//! What a topology may use, as options.
+//! Options for the ports, cables and panels of a topology.
 
 use clap::Args;
 use reweave_common::units::{Bytes, Rate};
@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::sim::MAX_SIMULATION_WORK;
 use crate::sim::replay::rate;
 
-/// A cluster of this kind is not larger.
+/// Maximum number of hosts.
 const MAX_HOSTS: usize = 1 << 14;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub(crate) struct Ports {
     memory_gb: Option<f64>,
 }
 
-/// In metres.
+/// Parses a length in metres.
 fn length(text: &str) -> Result<f64, String> {
     let metres = text.parse().ok();
     let known = metres.filter(|metres: &f64| metres.is_finite() && *metres >= 0.0);
@@ -128,7 +128,7 @@ impl Ports {
         })
     }
 
-    /// `h3`, and neither `h03` nor `h+3`.
+    /// Parses `h3`; rejects `h03` and `h+3`.
     pub(crate) fn host(&self, name: &str) -> Result<u32, CliError> {
         let number = name
             .strip_prefix('h')
@@ -140,7 +140,7 @@ impl Ports {
         })
     }
 
-    /// `h3-h7`
+    /// Parses `h3-h7`.
     pub(crate) fn cable(&self, ends: &str) -> Result<Pair, CliError> {
         let bad = || CliError::BadCable {
             cable: ends.to_owned(),
@@ -152,7 +152,7 @@ impl Ports {
         Ok(pair(self.host(a)?, self.host(b)?))
     }
 
-    /// `h0..h7=4`
+    /// Parses `h0..h7=4`.
     fn one_panel(&self, text: &str) -> Result<Panel, CliError> {
         let (hosts, ports) = text.split_once('=').unwrap_or((text, ""));
         let (first, last) = hosts.split_once("..").unwrap_or((hosts, hosts));

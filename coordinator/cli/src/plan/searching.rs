@@ -1,5 +1,4 @@
-//! How far a search is, on the terminal of the operator who waits, and when there is no more time
-//! for it.
+//! Progress of a search on the terminal, and its time limit.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,21 +9,21 @@ use reweave_sim::engine;
 
 use crate::voice::print_as_is;
 
-/// No operator wonders before.
+/// Delay before the first progress line.
 const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-/// No line is longer.
+/// Maximum length of a progress line.
 const MAX_LINE_COLUMNS: usize = 60;
 
 pub(super) struct Searching {
     began: Instant,
-    /// What is known by then is the answer.
+    /// Time limit. The best result by then is the answer.
     within: Option<Duration>,
     said: Mutex<Said>,
     visible: bool,
 }
 
-/// What was said last, and when it was shown.
+/// The last progress line, with its time.
 struct Said {
     words: String,
     shown: Option<Instant>,
@@ -40,23 +39,23 @@ impl Searching {
         }
     }
 
-    /// Whether there is time to go on.
+    /// Reports progress. Returns whether there is time left.
     pub(super) fn go_on(&self, progress: &Progress) -> bool {
-        self.say(|| {
+        self.report(|| {
             let Progress { tried, best_ms } = progress;
             format!("{tried} candidates tried, best {best_ms:.2} ms")
         })
     }
 
-    /// The same of simulations that tell how sure a prediction is.
+    /// Same as `go_on`, for the simulations that compute an interval.
     pub(super) fn weighs(&self, progress: engine::Progress) -> bool {
-        self.say(|| {
+        self.report(|| {
             let engine::Progress { done, tasks } = progress;
             format!("interval: {done} of {tasks} simulations")
         })
     }
 
-    /// The same where there is nothing new to tell.
+    /// Same as `go_on`, without progress to report.
     pub(super) fn in_time(&self) -> bool {
         let took = self.began.elapsed();
         if self.visible {
@@ -65,9 +64,9 @@ impl Searching {
         self.within.is_none_or(|within| took < within)
     }
 
-    fn say(&self, words: impl FnOnce() -> String) -> bool {
+    fn report(&self, line: impl FnOnce() -> String) -> bool {
         if self.visible {
-            self.said().words = words();
+            self.said().words = line();
         }
         self.in_time()
     }
@@ -107,7 +106,7 @@ impl Said {
     }
 }
 
-/// Whether to say something, where the last was said this long ago.
+/// Whether the next line is due after this time.
 fn is_due(took: Duration, ago: Option<Duration>) -> bool {
     ago.map_or(took > FIRST_PROGRESS_TIMEOUT, |ago| ago > PROGRESS_INTERVAL)
 }

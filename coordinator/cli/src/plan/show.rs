@@ -1,4 +1,4 @@
-//! A proposal for scripts and for people.
+//! A proposal as JSON and as text.
 
 use std::path::PathBuf;
 
@@ -16,14 +16,14 @@ use crate::page::Page;
 use crate::report::Report;
 use crate::work::Deal;
 
-/// What was asked, so that an answer says all that a later question needs.
+/// Inputs of the request. A later `plan repair` reads them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PlanInputs {
     pub(super) job: PathBuf,
     pub(super) ports: Ports,
 }
 
-/// How a model is spread.
+/// Parallelism of a model.
 #[derive(Debug, Default)]
 pub(super) struct Spread {
     pub(super) splits: Vec<Vec<u32>>,
@@ -32,7 +32,7 @@ pub(super) struct Spread {
     pub(super) report: Vec<String>,
 }
 
-/// How a preset is spread, as its job file would say it.
+/// Parallelism of a preset, in the terms of a job file.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Degrees {
     data: usize,
@@ -45,7 +45,7 @@ pub(super) struct Degrees {
     zero: u64,
 }
 
-/// How a plan says that a job is dealt out.
+/// Returns the distribution of a job that a plan describes.
 pub(super) fn deal(parallelism: Option<Degrees>, splits: &[Vec<u32>]) -> Deal {
     let ranks = |split: &Vec<u32>| {
         let ranks = split.iter().map(|&it| Rank::from_index(it as usize));
@@ -59,7 +59,7 @@ pub(super) fn deal(parallelism: Option<Degrees>, splits: &[Vec<u32>]) -> Deal {
 }
 
 impl Degrees {
-    /// Whether there is at least one of each.
+    /// Whether every degree is at least one.
     pub(super) fn are_some(&self) -> bool {
         let all = [
             self.data,
@@ -100,7 +100,7 @@ impl Degrees {
     }
 }
 
-/// More operators than these are of no use.
+/// Maximum number of operators in text output.
 const MAX_OPERATORS: usize = 12;
 
 impl Spread {
@@ -190,13 +190,12 @@ fn names(hosts: &[u32]) -> String {
 pub(crate) struct Answer {
     #[serde(flatten)]
     pub(super) summary: Summary,
-    /// By operator, the servers that it is split over; empty for presets.
+    /// Servers of each split operator; empty for presets.
     pub(super) splits: Vec<Vec<u32>>,
-    /// How a preset is spread; left out for operators.
+    /// Parallelism of a preset; absent for operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parallelism: Option<Degrees>,
-    /// However the model is spread and the hosts are wired, nothing is faster; left out where only one
-    /// spread was asked for.
+    /// Lower bound over every parallelism and wiring; absent if only one parallelism was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bound_ms: Option<f64>,
     pub(super) asked: PlanInputs,

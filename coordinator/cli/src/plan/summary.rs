@@ -1,4 +1,4 @@
-//! What is to be known of any topology, for any purpose.
+//! Summary of a topology, for every command that shows one.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::tables::{self, Tables};
 use crate::page::Page;
 
-/// A link's way through a panel.
+/// The path of a link through a patch panel.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Patched {
     link: Pair,
@@ -40,35 +40,35 @@ impl Patched {
 pub(crate) struct Summary {
     pub(super) links: Vec<Pair>,
     pub(super) iteration_ms: f64,
-    /// What exact shares leave out makes it no shorter than the first, and no longer than the second.
+    /// Lower and upper bound with the effects that exact sharing leaves out.
     pub(super) interval_ms: Option<[f64; 2]>,
     pub(super) ideal_switch_ms: f64,
-    /// With this spread, no wiring of these ports is faster.
+    /// Lower bound over every wiring of these ports, with this parallelism.
     spread_bound_ms: f64,
     diameter: u32,
     mean_hops: f64,
-    /// How many ordered pairs of hosts are 1, 2, 3, ... links apart.
+    /// Number of ordered pairs of hosts at a distance of 1, 2, 3, ... links.
     pairs_by_hops: Vec<u64>,
-    /// Of the links in both directions, percent: the least used, the tenth part of them, two tenths,
-    /// ... and the most used.
+    /// Load of directed links in percent, as deciles from the least to the most used.
     load_percent: Vec<f64>,
     bandwidth_tax: f64,
     family: Family,
-    /// How many links its family lacks here, and how many there are besides.
+    /// Number of missing and of additional links, compared with the topology family.
     altered: Altered,
-    /// Ways through all hosts in a ring, for what they reduce.
+    /// Ring orders of all hosts, for reductions.
     rings: Vec<Vec<u32>>,
-    /// Where there are panels: which link runs through which, over which ports of it.
+    /// Links with their patch panels and ports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     patches: Vec<Patched>,
-    /// Classes of service that a lossless fabric needs, so that no circle of full buffers can arise.
+    /// Number of priority classes that a lossless fabric needs to exclude cyclic buffer dependencies.
     classes: u32,
     tables: Tables,
     report: Vec<String>,
 }
 
 impl Summary {
-    /// Hosts are called by these numbers; those whose tables are given out are counted as the proposal does.
+    /// Returns the summary. `names` are the numbers in host names; `reported` are indices of the hosts whose tables are
+    /// included.
     pub(super) fn of(proposal: &Proposal, names: &[u32], reported: &[u32]) -> Self {
         let design = &proposal.design;
         let called = |host: &u32| names[*host as usize];
@@ -101,7 +101,7 @@ impl Summary {
         }
     }
 
-    /// Hosts are called by their own numbers, and the tables of all are given out.
+    /// Returns the summary with all tables and the proposal's own host numbers.
     pub(super) fn whole(proposal: &Proposal) -> Self {
         let all: Vec<_> = (0..proposal.design.wiring.hosts() as u32).collect();
         Self::of(proposal, &all, &all)
@@ -131,7 +131,7 @@ impl Summary {
         ));
     }
 
-    /// `12.30 to 14.10`
+    /// Formats an interval: `12.30 to 14.10`.
     pub(super) fn between(&self) -> String {
         let [low, high] = self.interval_ms.unwrap_or([self.iteration_ms; 2]);
         format!("{low:.2} to {high:.2}")
@@ -182,7 +182,7 @@ fn by(next: &[(String, u32)]) -> String {
         .join(" + ")
 }
 
-/// In tenths, from the least used link to the most used one.
+/// Returns the deciles of the link load, least used first.
 fn loads(proposal: &Proposal) -> Vec<f64> {
     let used = proposal.evaluation.lanes.iter();
     let mut loads: Vec<_> = used.map(|lane| lane.utilization * 100.0).collect();
@@ -242,7 +242,7 @@ fn between(proposal: &Proposal) -> String {
     }
 }
 
-/// Where ports that work have no partner.
+/// Describes working ports that have no partner, if there are any.
 fn dark(proposal: &Proposal) -> Option<String> {
     let (ports, hosts) = (&proposal.ports, proposal.ports.len());
     let ends: usize = ports.iter().sum();
@@ -265,7 +265,7 @@ fn dark(proposal: &Proposal) -> Option<String> {
 }
 
 const PATCHES_PER_LINE: usize = 5;
-/// More losers than these are of no use.
+/// Maximum number of alternatives in text output.
 const MAX_LOST_CANDIDATES: usize = 4;
 
 fn what_bounds(proposal: &Proposal) -> &'static str {
@@ -279,7 +279,7 @@ fn what_bounds(proposal: &Proposal) -> &'static str {
     }
 }
 
-/// Mean hops that are spelled alike.
+/// Smallest difference of mean hops that is visible in print.
 const MIN_HOP_DIFFERENCE: f64 = 0.005;
 
 fn why_lost(lost: &Lost, best_ms: f64, best_hops: f64) -> String {
@@ -295,7 +295,7 @@ fn why_lost(lost: &Lost, best_ms: f64, best_hops: f64) -> String {
         Some(_) if nearer < MIN_HOP_DIFFERENCE => {
             format!("not {}: as fast, and hosts no nearer", lost.what)
         }
-        // Only where groups alone reduce, to which hops do not matter.
+        // Hops do not matter if only groups reduce.
         Some(_) => format!(
             "not {}: as fast, and harder to lay, though hosts are {:.2} links apart",
             lost.what, lost.mean_hops

@@ -1,4 +1,4 @@
-//! Tables of hosts by name, as a person or an agent installs them.
+//! Forwarding tables of hosts, by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 /// By host.
 pub(super) type Tables = BTreeMap<String, Table>;
 
-/// What a host does with what is not for itself.
+/// Forwarding table of one host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Table {
-    /// By destination: to whom it sends that, and how much against the others.
+    /// Next hops with their weights, by destination.
     pub(super) towards: BTreeMap<String, Vec<(String, u32)>>,
-    /// What comes from the first and goes on to the second moves to the next class of service.
+    /// Traffic from the first to the second host moves to the next priority class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     raises: Vec<[String; 2]>,
 }
 
-/// `h3`
+/// Returns the name of a host, such as `h3`.
 pub(super) fn name(host: u32) -> String {
     format!("h{host}")
 }
 
-/// Those of some hosts; `names` says what hosts are called by their number.
+/// Returns the tables of `hosts`; `names` are the numbers in host names.
 pub(super) fn of(proposal: &Proposal, names: &[u32], hosts: &[u32]) -> Tables {
     let fabric = &proposal.fabric;
     let closed = BTreeSet::new();
@@ -54,7 +54,7 @@ pub(super) fn of(proposal: &Proposal, names: &[u32], hosts: &[u32]) -> Tables {
     tables.iter().map(table).collect()
 }
 
-/// The routes that tables say; else what in them cannot be.
+/// Returns the routes of the tables, or the reason why they are impossible.
 pub(super) fn routes(tables: &Tables, wiring: &Wiring) -> Result<Routes, String> {
     let hosts = wiring.hosts();
     let number = |name: &str| {
@@ -86,11 +86,11 @@ pub(super) fn routes(tables: &Tables, wiring: &Wiring) -> Result<Routes, String>
     Ok(Routes::of(wiring, entries))
 }
 
-/// What of tables changes when a link fails, in this order.
+/// Table entries that change, in this order, when a link fails.
 #[derive(Debug, Serialize)]
 pub(super) struct Backup {
     link: Pair,
-    /// Nothing when some hosts cannot reach others without the link.
+    /// Absent if some hosts cannot reach others without the link.
     entries: Option<Vec<Change>>,
 }
 

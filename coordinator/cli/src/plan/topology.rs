@@ -1,4 +1,4 @@
-//! `reweave plan topology`: circuits, routes and the spread of a job.
+//! `reweave plan topology`: designs circuits, routes and parallelism for a job.
 
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -38,7 +38,7 @@ pub(crate) struct Topology {
     job: PathBuf,
     #[command(flatten)]
     ports: Ports,
-    /// Spread the model as its file says, and operators over all servers
+    /// Keep the parallelism of the job file, and spread operators over all servers
     #[arg(long)]
     keep: bool,
     /// Maximum number of operator splits simulated per turn
@@ -82,7 +82,7 @@ impl Topology {
         let found = self.propose(inputs)?;
         searching.end();
         self.draw(&found.proposal)?;
-        // A later repair may be asked for in another folder.
+        // A later repair may run in another folder.
         let job = path::absolute(&self.job).unwrap_or_else(|_| self.job.clone());
         let ports = self.ports.clone();
         let explained = if self.explain {
@@ -112,8 +112,7 @@ impl Topology {
         print_report(output, &answer)
     }
 
-    /// What the job's ports cost, wired in one way or another. More of them than can be counted are
-    /// refused later.
+    /// Returns the cost of the job's ports for each wiring. Uncountable numbers are refused later.
     fn bill(&self, request: &Request) -> Result<Bill, CliError> {
         let ports = request.degree.saturating_mul(request.limits.hosts());
         let prices = self.prices.as_deref().map(prices::read).transpose()?;
@@ -171,7 +170,7 @@ impl Topology {
         }
     }
 
-    /// What is kept as its file says must fit into memory like anything else.
+    /// Checks that a kept parallelism fits into memory.
     fn check_room(&self, source: &Source) -> Result<(), CliError> {
         let checked = match &source.kind {
             Kind::Operators { model, timings, .. } => {
@@ -207,7 +206,7 @@ impl Topology {
         Ok(presets::Search::new(&job.preset, hosts, Some(memory)))
     }
 
-    /// Operators go to servers of their own choice.
+    /// Splits operators over servers that the search chooses.
     fn split(
         &self,
         inputs: TopologyInputs<'_>,
@@ -229,7 +228,7 @@ impl Topology {
         })
     }
 
-    /// A preset is spread again over all processors.
+    /// Searches the parallelism of a preset over all GPUs.
     fn spread(
         &self,
         inputs: TopologyInputs<'_>,
@@ -248,7 +247,7 @@ impl Topology {
         })
     }
 
-    /// The best way to deal a job out, how sure that is, and what else could be built for it.
+    /// Returns the best distribution of the job, its interval, and alternatives.
     fn searched<M: Dealing>(
         &self,
         inputs: TopologyInputs<'_>,
@@ -284,7 +283,7 @@ impl Topology {
         })
     }
 
-    /// What else could be built, where an option asks for it.
+    /// Returns the alternatives if --explain asks for them.
     fn others<D>(
         &self,
         searching: &Searching,
@@ -297,7 +296,7 @@ impl Topology {
         }
     }
 
-    /// The same for a job that stays as its file spreads it.
+    /// Same as `searched`, for a job that keeps the parallelism of its file.
     fn as_given(
         &self,
         work: &Work,
@@ -338,7 +337,7 @@ impl Topology {
     }
 }
 
-/// What every step of the search is given.
+/// Inputs of every step of the search.
 #[derive(Clone, Copy)]
 struct TopologyInputs<'i> {
     source: &'i Source,
@@ -347,16 +346,16 @@ struct TopologyInputs<'i> {
     searching: &'i Searching,
 }
 
-/// A proposal, and the job as it is spread for it.
+/// A proposal, with the job in its parallelism.
 struct ProposedTopology {
     proposal: Proposal,
     spread: Spread,
-    /// What an iteration takes elsewhere; nothing where no option asks for it.
+    /// Iteration times on other fabrics; empty without --explain.
     others: Vec<Other>,
     work: Work,
 }
 
-/// What a search has found for a job.
+/// Result of a search.
 struct Searched<D> {
     found: Pairing<D>,
     work: Work,
@@ -373,7 +372,7 @@ fn of_each<D>(others: Vec<others::Other<D>>, words: impl Fn(&D) -> Option<String
         .collect()
 }
 
-/// What else could be built for a job that stays as it is dealt out.
+/// Returns the alternatives for a job with a fixed distribution.
 pub(super) fn others_as_given(
     job: &Job<'_>,
     request: &Request,
@@ -408,7 +407,7 @@ fn plan(work: &Work, request: &Request, searching: &Searching) -> Result<Proposa
     found.map_err(CliError::Topology)
 }
 
-/// How sure what was found is, where there is time to find out.
+/// Returns the interval of the iteration time, if there is time to simulate it.
 fn interval_of(
     proposal: &mut Proposal,
     work: &Work,

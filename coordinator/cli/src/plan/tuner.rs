@@ -1,4 +1,4 @@
-//! `reweave plan tuner`: how collectives of each size are best done.
+//! `reweave plan tuner`: best algorithm and protocol per collective size.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,17 +21,17 @@ use crate::page::Page;
 use crate::report::Report;
 use crate::sim::input;
 use crate::sim::replay::rate;
-use crate::voice::tell;
+use crate::voice::print_note;
 use crate::{Output, print_report};
 
-/// For each simulation: some seconds.
+/// Work limit per simulation: some seconds.
 const MAX_SIMULATION_WORK: u64 = 200_000_000;
-/// What one channel copies, where no option gives another rate.
+/// Default copy rate of one channel.
 const DEFAULT_CHANNEL_RATE: Rate = Rate::from_bits_per_s(160_000_000_000);
-/// What each channel but the first adds to a step.
+/// Default start-up time in us that each further channel adds to a step.
 const DEFAULT_CHANNEL_START_US: f64 = 0.4;
 const MIN_MESSAGE_BYTES: f64 = 1024.0;
-/// Each size is this many times the one before.
+/// Ratio of consecutive sizes.
 const SIZE_FACTOR: f64 = 4.0;
 
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub(crate) struct Tuner {
     measured: Vec<String>,
 }
 
-/// Collectives that a tuner has a choice for.
+/// Collectives for which a tuner has a choice.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Tuned {
     #[value(name = "allreduce", alias = "all-reduce")]
@@ -83,26 +83,26 @@ impl From<Tuned> for Operation {
     }
 }
 
-/// A fit that is off by more does not tell of this fabric.
+/// Maximum relative error of a fit; a worse fit is not of this fabric.
 const MAX_FIT_ERROR: f64 = 0.25;
 
-/// The columns of a tuner table hold no more ranks than 2^31.
+/// Maximum ranks per host: the columns of a tuner table hold at most 2^31 ranks.
 const MAX_RANKS_PER_HOST: u32 = 1024;
-/// More than any library has.
+/// Maximum number of channels, more than any library has.
 const MAX_CHANNELS: u32 = 1024;
 
 #[derive(Serialize)]
 struct Answer {
     calibrations: Vec<Fitted>,
     choices: Vec<Size>,
-    /// The table, in the form of NCCL's tuner plugins.
+    /// The table in the format of NCCL's tuner plugins.
     csv: String,
 }
 
-/// How many times as long as simulated it takes.
+/// Ratio of measured to simulated time.
 #[derive(Serialize)]
 struct Fitted {
-    /// All that were not measured by themselves, where none is named.
+    /// Absent for the factor of all combinations without measurements of their own.
     combination: Option<String>,
     latency: f64,
     start: f64,
@@ -116,7 +116,7 @@ struct Size {
     #[serde(flatten)]
     best: Weighed,
     why: Why,
-    /// Everything that was simulated, and what it would take.
+    /// All simulated combinations with their times.
     weighed: Vec<Weighed>,
 }
 
@@ -131,9 +131,9 @@ struct Weighed {
 #[derive(Serialize)]
 struct Why {
     latency_percent: f64,
-    /// Of one channel: below, latency is more than half of the time.
+    /// Size per channel below which latency is more than half of the time.
     least_bytes_per_channel: f64,
-    /// How many times as long the bytes take as if all flows were spread evenly.
+    /// Ratio of the transfer time to that of evenly spread flows.
     collisions: f64,
     fewer: Option<Other>,
     more: Option<Other>,
@@ -146,7 +146,7 @@ struct Other {
     because: &'static str,
 }
 
-/// A file, and what the library was bound to when it was written.
+/// A file of measurements, and the settings under which it was written.
 struct Measured {
     path: PathBuf,
     printed: Printed,
@@ -165,7 +165,7 @@ impl Tuner {
         let Cluster {
             fabric, remarks, ..
         } = Cluster::of(self.fabric.as_deref(), reach)?;
-        remarks.iter().for_each(|remark| tell(remark));
+        remarks.iter().for_each(|remark| print_note(remark));
         let measured = self.measured.iter().map(|text| measured(text));
         let measured: Vec<_> = measured.collect::<Result<_, _>>()?;
         let ground = Ground {
@@ -227,7 +227,7 @@ impl Tuner {
     }
 }
 
-/// What is quickest for all-reduces of this size, by the usual figures and nothing measured.
+/// Returns the fastest combination for all-reduces of this size, with default figures and without measurements.
 pub(crate) fn quickest(
     fabric: &Fabric,
     ranks_per_host: usize,
@@ -267,14 +267,14 @@ fn measured(text: &str) -> Result<Measured, CliError> {
     })
 }
 
-/// What is tried as a rule, and what was measured.
+/// Returns the usual numbers of channels, and those that were measured.
 fn channels(measured: &[Measured]) -> Vec<u32> {
     let measured = measured.iter().filter_map(|it| it.channels);
     let all: BTreeSet<_> = measured.chain(DEFAULT_CHANNEL_COUNTS).collect();
     all.into_iter().collect()
 }
 
-/// All files of one combination say together what it takes.
+/// Fits one calibration per combination, from all its files.
 fn calibrations(
     ground: &Ground<'_>,
     survey: &Survey,
@@ -309,7 +309,7 @@ fn name((algorithm, protocol): Combination) -> String {
     format!("{algorithm}/{}", protocol.word())
 }
 
-/// As in `ring/ll`, or `ring/ll/4`.
+/// Parses `ring/ll` or `ring/ll/4`.
 fn bound(named: &str) -> Option<(Combination, Option<u32>)> {
     let all = ALGORITHMS
         .into_iter()
@@ -328,7 +328,7 @@ fn bound(named: &str) -> Option<(Combination, Option<u32>)> {
 
 fn print_doubts(ground: &Ground<'_>, measured: &Measured, found: &Calibration) {
     for doubt in doubts(ground, &measured.printed, found) {
-        tell(&format!("{}: {doubt}", measured.path.display()));
+        print_note(&format!("{}: {doubt}", measured.path.display()));
     }
 }
 
@@ -416,7 +416,7 @@ impl From<&Rival> for Other {
     }
 }
 
-/// The table alone, with its remarks: it is for a file.
+/// Prints the table with its remarks, and nothing else: it is redirected to a file.
 impl Report for Answer {
     fn lay_out(&self, page: &mut Page) {
         self.csv.lines().for_each(|line| page.line(line));

@@ -1,4 +1,4 @@
-//! `reweave plan weights`: puts routes on offer by which equal ways get what they are worth.
+//! `reweave plan weights`: offers a plan that weights equal-cost paths by capacity.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,4 @@
-//! Speaks with the coordinator beside the command, so that nothing the coordinator does, or does not do, holds the
-//! command up.
+//! Talks to the coordinator in a thread of its own, so that a slow or absent coordinator never delays the command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +10,12 @@ use reweave_common::operator::{Allocation, JobOrder, StartedJob};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
-use crate::job::order::{Topology, begin, tell};
+use crate::job::order::{Topology, begin, send_order};
 use crate::voice;
 
-/// How often the coordinator gets the order that says that the job is there still, well within the time that the policy
-/// has for it.
+/// How often the running job is reported, well within the policy's time limit for that.
 const JOB_REPORT_INTERVAL: Duration = Duration::from_secs(20);
-/// A coordinator that could not take it in may be able to soon: an election is over within seconds.
+/// Wait before a failed registration is retried: an election is over within seconds.
 const JOB_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -25,37 +23,37 @@ pub(super) struct Task {
     pub(super) reach: Reach,
     pub(super) job: String,
     pub(super) hosts: Vec<String>,
-    /// Of these hosts as they are listed, which all of them know alike, with or without an answer.
+    /// Whether this is the first of the job's hosts. All hosts agree on it, with or without an answer.
     pub(super) is_first: bool,
     pub(super) topology: Topology,
-    /// Whether a coordinator may have it, so that it is to get the order that ends it.
+    /// Whether a coordinator may know the job, so that its end must be reported.
     pub(super) is_known: Arc<AtomicBool>,
 }
 
-/// Says so when it is dropped without an end, too.
+/// Reports the end of the job, also when it is dropped.
 pub(super) struct Asker {
     allocations: Receiver<Result<Allocation, CliError>>,
     end: Sender<bool>,
     over: Receiver<()>,
     is_known: Arc<AtomicBool>,
-    /// The first host ends the job, so that it is ended once, and not by the host whose ranks happen to be over first.
+    /// Only the first host ends the job: ranks of the other hosts may end earlier.
     ends_it: bool,
 }
 
 impl Asker {
     pub(super) fn begin(task: Task) -> Self {
-        let (tell, allocations) = channel();
+        let (answers, allocations) = channel();
         let (end, ends) = channel();
-        let (say_over, over) = channel();
+        let (announce_end, over) = channel();
         let (is_known, ends_it) = (Arc::clone(&task.is_known), task.is_first);
         thread::spawn(move || {
             let registered = task.register(Topology::None);
             let registered = registered.map(|started| started.allocation);
             let is_answered = registered.is_ok() && !task.is_first;
-            // Perhaps nothing waits for it any longer.
-            let _ = tell.send(registered);
+            // The receiver may have stopped waiting.
+            let _ = answers.send(registered);
             task.stay(&ends, is_answered);
-            let _ = say_over.send(());
+            let _ = announce_end.send(());
         });
         Self {
             allocations,
@@ -66,13 +64,13 @@ impl Asker {
         }
     }
 
-    /// What the coordinator says of the hosts, if it says it in time.
+    /// Waits for the coordinator's answer about the hosts, up to `max_wait`.
     pub(super) fn allocation(&self, max_wait: Duration) -> Result<Allocation, CliError> {
         let received = self.allocations.recv_timeout(max_wait);
         received.unwrap_or(Err(CliError::NoAnswer { waited: max_wait }))
     }
 
-    /// Has the job ended, where it may be known. A request that was not answered by then is not waited for.
+    /// Ends the job if a coordinator may know it. A late answer is not waited for.
     pub(super) fn end(&self, max_wait: Duration) {
         let is_known = self.is_known.load(Ordering::SeqCst);
         if self.end.send(self.ends_it).is_ok() && is_known {
@@ -88,7 +86,7 @@ impl Task {
             hosts: self.hosts.clone(),
             may_reorder: true,
         };
-        let outcome = tell(&mut coordinator, &self.job, order);
+        let outcome = send_order(&mut coordinator, &self.job, order);
         if outcome.as_ref().map_or_else(may_be_heard, |_| true) {
             self.is_known.store(true, Ordering::SeqCst);
         }
@@ -96,8 +94,8 @@ impl Task {
         begin(&mut coordinator, &self.job, topology)
     }
 
-    /// Reports the job from time to time, until it is over. Where the first host's report `is_answered` already, and
-    /// perhaps that it is over, the others do not bring it back.
+    /// Reports the job at intervals until it ends. If the first host's report `is_answered`, other hosts do not
+    /// register the job again, because it may have ended since.
     fn stay(&self, ends: &Receiver<bool>, mut is_answered: bool) {
         loop {
             let is_known = self.is_known.load(Ordering::SeqCst);
@@ -117,7 +115,7 @@ impl Task {
         }
     }
 
-    /// A coordinator that is away now may be there the next time. Whether it is to be registered no more from here.
+    /// Registers the job again after a failure. Returns whether to stop registering.
     fn register_again(&self, is_answered: bool) -> bool {
         let started = if is_answered {
             self.begin_again()
@@ -127,7 +125,7 @@ impl Task {
         let Ok(started) = started else { return false };
         if let Some(generation) = started.generation {
             let job = &self.job;
-            voice::tell(&format!("plan {generation} is being applied for {job}"));
+            voice::print_note(&format!("plan {generation} is being applied for {job}"));
         }
         !self.is_first
     }
@@ -142,17 +140,17 @@ impl Task {
 
     fn end(&self) -> Result<(), CliError> {
         let mut coordinator = Coordinator::reach(&self.reach)?;
-        tell(&mut coordinator, &self.job, JobOrder::End).map(|_| ())
+        send_order(&mut coordinator, &self.job, JobOrder::End).map(|_| ())
     }
 }
 
-/// What was asked is decided later, or has been already, where no answer to it came.
+/// Whether a request without an answer may still take effect.
 fn may_be_heard(error: &CliError) -> bool {
     matches!(error, CliError::NoAnswer { .. } | CliError::Ask(_))
 }
 
 fn warn(error: &CliError) {
-    voice::tell(&format!(
+    voice::print_note(&format!(
         "warning: the end of the job was not reported to the coordinator: {}",
         error.error_chain()
     ));

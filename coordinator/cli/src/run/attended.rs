@@ -1,4 +1,4 @@
-//! A command that gets the signals its wrapper gets, and by whose end the wrapper ends.
+//! A command that receives the signals of its wrapper. The wrapper ends as the command ends.
 
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
@@ -15,9 +15,9 @@ use tokio::time::timeout;
 
 use crate::error::CliError;
 use crate::parting::is_ignored;
-use crate::voice::tell;
+use crate::voice::print_note;
 
-/// What schedulers and people send jobs.
+/// Signals that schedulers and users send to jobs.
 const FORWARDED_SIGNALS: [Signal; 6] = [
     Signal::SIGTERM,
     Signal::SIGINT,
@@ -27,7 +27,7 @@ const FORWARDED_SIGNALS: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-/// The receiver of signals is not there yet, but those that come meanwhile are heeded.
+/// A command that is about to start. Signals that arrive before it starts are kept.
 pub(super) struct Attendant {
     runtime: Runtime,
     signals: Signals,
@@ -43,7 +43,7 @@ impl Attendant {
         Ok(Self { runtime, signals })
     }
 
-    /// Asked to end before it began, it does not begin.
+    /// Runs the command. After a request to end that came earlier, it does not start.
     pub(super) fn run(mut self, command: &mut Command) -> Result<ExitCode, CliError> {
         if let Some(signal) = self.runtime.block_on(come(&mut self.signals)) {
             return Ok(exit_by(signal as i32));
@@ -60,7 +60,7 @@ impl Attendant {
 
 type Signals = Vec<(Signal, unix::Signal)>;
 
-/// What is ignored here stays so for the command, too.
+/// Returns the signals to forward. Signals that are ignored here stay ignored for the command.
 fn heeded() -> io::Result<Signals> {
     let kinds = FORWARDED_SIGNALS.into_iter();
     let kinds = kinds.map(|signal| (signal, SignalKind::from_raw(signal as i32)));
@@ -70,9 +70,9 @@ fn heeded() -> io::Result<Signals> {
         .collect()
 }
 
-/// One that has come already.
+/// Returns a signal that has already arrived.
 async fn come(signals: &mut Signals) -> Option<Signal> {
-    // Until the runtime has looked for any.
+    // The runtime must poll once to notice it.
     tokio::task::yield_now().await;
     for (signal, coming) in signals {
         if timeout(Duration::ZERO, coming.recv()).await.is_ok() {
@@ -82,7 +82,7 @@ async fn come(signals: &mut Signals) -> Option<Signal> {
     None
 }
 
-/// A terminal sends its own to the command as well.
+/// Whether the terminal sends this signal to the command as well.
 fn is_sent_twice(signal: Signal) -> bool {
     [Signal::SIGINT, Signal::SIGQUIT].contains(&signal) && io::stdin().is_terminal()
 }
@@ -94,7 +94,7 @@ async fn attend(mut child: Child, signals: Signals) -> io::Result<ExitStatus> {
     for (signal, mut came) in signals.filter(|(signal, _)| !is_sent_twice(*signal)) {
         passing.spawn(async move {
             while came.recv().await.is_some() {
-                // It may have ended just now.
+                // The command may have just ended.
                 let _ = id.map(|id| kill(id, signal));
             }
         });
@@ -119,7 +119,7 @@ fn exit_by(signal: i32) -> ExitCode {
 
 fn not_run(command: &Command, error: &io::Error) -> ExitCode {
     let program = command.get_program().to_string_lossy();
-    tell(&format!("error: cannot run {program}: {error}"));
+    print_note(&format!("error: cannot run {program}: {error}"));
     ExitCode::from(match error.kind() {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,

@@ -1,15 +1,14 @@
-//! What ranks on other hosts find in their environment: Open MPI passes on the variables that it is asked to, and no
-//! more.
+//! Variables for ranks on other hosts: Open MPI passes on only the variables that it is asked to.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 const MPI_LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
-/// Names with ; between them. Beside `-x` on its command line mpirun refuses to start.
+/// MCA parameter with names separated by `;`. mpirun refuses to start if it is set together with `-x`.
 const ENV_LIST_PARAMETER: &str = "mca_base_env_list";
 const ENV_LIST_VARIABLE: &str = "OMPI_MCA_mca_base_env_list";
-/// The rest names files of this host, or its place.
+/// Variables that mean the same on every host. The others name files or the place of this host.
 const CLUSTER_WIDE_VARIABLES: [&str; 8] = [
     "NCCL_PROFILER_PLUGIN",
     "NCCL_IB_HCA",
@@ -21,12 +20,12 @@ const CLUSTER_WIDE_VARIABLES: [&str; 8] = [
     "MASTER_ADDR",
 ];
 
-/// For this command, of the variables that it is given.
+/// Returns the variable that makes this command pass on the given ones.
 pub(super) fn variable(command: &[OsString], given: &[&str]) -> Option<(&'static str, String)> {
     carried(command, given, env::var_os(ENV_LIST_VARIABLE).is_some())
 }
 
-/// Whether what it is given comes to the ranks of all hosts, and so is the same for all of them.
+/// Whether the command passes its variables on to ranks on all hosts, so that they must be equal everywhere.
 pub(super) fn reaches_all(command: &[OsString]) -> bool {
     carried(
         command,

@@ -1,5 +1,4 @@
-//! `reweave run`: a command as one job, from its registration to its end. The command runs even if the coordinator
-//! fails.
+//! `reweave run`: runs a command as one job, from registration to end. The command runs even if the coordinator fails.
 
 mod asker;
 mod attended;
@@ -22,7 +21,7 @@ use crate::duration::{self, MILLISECOND, MINUTE};
 use crate::error::CliError;
 use crate::job::order::Topology;
 use crate::job::{Hostlist, hostlist};
-use crate::voice::tell;
+use crate::voice::print_note;
 use asker::{Asker, Task};
 use attended::Attendant;
 use surroundings::{Surroundings, place};
@@ -42,7 +41,7 @@ pub(crate) struct Run {
     /// Hosts, as a Slurm hostlist: node[01-04,07]; without hosts, no coordinator is asked [default: SLURM_JOB_NODELIST]
     #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Option<Hostlist>,
-    /// Which of the hosts this is [default: the name of this machine]
+    /// This host among the hosts of the job [default: the name of this machine]
     #[arg(long, value_name = "HOST", env = "SLURMD_NODENAME")]
     node: Option<String>,
     /// Ranks per host; SLURM_HOSTFILE then gets one line per rank
@@ -96,7 +95,8 @@ impl Run {
         ended
     }
 
-    /// Where no answer came in time, ranks run as the hosts are listed: all of the job's hosts have the same list.
+    /// Asks for the job's rank order. Without an answer in time, ranks follow the list of hosts, which is the same on
+    /// all hosts of the job.
     fn ask(&self, reach: &Reach, hosts: Hostlist) -> (Asker, Option<Surroundings>) {
         let listed = hosts.0.clone();
         let node = self.node();
@@ -127,7 +127,7 @@ impl Run {
         (asker, report.ok())
     }
 
-    /// A mistake in a scheduler's variables keeps no command from running.
+    /// Returns the hosts. Invalid scheduler variables do not prevent the command from running.
     fn hosts(&self) -> Option<Hostlist> {
         let set = || {
             let list = env::var("SLURM_JOB_NODELIST").ok();
@@ -151,16 +151,17 @@ impl Run {
     }
 }
 
-/// It runs on each host of a job. A host that is not among them has started all of them.
+/// Whether this host is the first of the job. A host that is not in the list has started all ranks, and counts as the
+/// first.
 fn is_first(node: Option<&str>, listed: &[String]) -> bool {
     let by_slurm = env::var("SLURM_NODEID").ok().map(|nth| nth == "0");
     by_slurm.unwrap_or_else(|| place(listed, node).is_none_or(|place| place == 0))
 }
 
-/// One of several that does not know its number would take itself for the first.
+/// Warns about a host outside the list: if several of them run, each counts as the first.
 fn warn_of_a_stranger(node: Option<&str>, hosts: &[String]) {
     if let Some(node) = node.filter(|_| place(hosts, node).is_none()) {
-        tell(&format!(
+        print_note(&format!(
             "warning: {node} is not one of the job's hosts, {}: it gets no PET_ variables; --node \
              gives its name",
             hosts.join(", ")
@@ -169,5 +170,5 @@ fn warn_of_a_stranger(node: Option<&str>, hosts: &[String]) {
 }
 
 fn runs_as_it_is(why: &str) {
-    tell(&format!("warning: the command runs unchanged: {why}"));
+    print_note(&format!("warning: the command runs unchanged: {why}"));
 }

@@ -1,4 +1,4 @@
-//! What NCCL finds in the environment of a command's ranks, where it is asked for: what its user has set himself stays.
+//! NCCL settings for a command's ranks, if --nccl asks for them. Settings of the user are kept.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use super::{carried, runs_as_it_is};
 use crate::ask::Reach;
 use crate::error::CliError;
 use crate::nccl::{Derived, derived};
-use crate::voice::tell;
+use crate::voice::print_note;
 
-/// Simulations of the larger fabrics take seconds.
+/// Time limit for simulations: those of large fabrics take seconds.
 const SIMULATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where all users of a host may have set something.
+/// NCCL settings for all users of a host.
 const NCCL_SYSTEM_CONFIG: &str = "/etc/nccl.conf";
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ fn release(text: &str) -> Result<Release, NcclError> {
 }
 
 impl NcclOptions {
-    /// None where no option asks for any, or nothing is known of the job's hosts.
+    /// Returns the settings; none without --nccl, or if the job's hosts are unknown.
     pub(super) fn variables(
         &self,
         reach: &Reach,
@@ -56,7 +56,7 @@ impl NcclOptions {
             let remarks = std::mem::take(&mut found.remarks);
             remarks
                 .iter()
-                .for_each(|remark| tell(&format!("NCCL: {remark}")));
+                .for_each(|remark| print_note(&format!("NCCL: {remark}")));
             let mut environment = Environment::default();
             found.complete(&mut environment);
             Ok(environment.variables(release)?)
@@ -85,7 +85,7 @@ impl NcclOptions {
     }
 }
 
-/// What its user has set, here or in a file that NCCL reads, stays so, and it is said.
+/// Removes the settings that the user has made, here or in a file that NCCL reads, and prints their names.
 fn without_set(variables: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
     let files = [Some(PathBuf::from(NCCL_SYSTEM_CONFIG)), own_file()];
     let files: Vec<_> = files.into_iter().flatten().collect();
@@ -100,13 +100,13 @@ fn without_set(variables: Vec<(&'static str, String)>) -> Vec<(&'static str, Str
             (None, Some((file, _))) => format!("in {}", file.display()),
             (None, None) => return true,
         };
-        tell(&format!("NCCL: {name} is already set {by} and stays"));
+        print_note(&format!("NCCL: {name} is already set {by} and stays"));
         false
     };
     variables.into_iter().filter(is_left).collect()
 }
 
-/// The user's own, as NCCL looks for it.
+/// Returns the user's own NCCL file, searched as NCCL does.
 fn own_file() -> Option<PathBuf> {
     let named = env::var_os("NCCL_CONF_FILE").map(PathBuf::from);
     named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".nccl.conf")))

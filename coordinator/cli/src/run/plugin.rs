@@ -1,17 +1,17 @@
-//! The plugin by which NCCL tells the agent of this host what a job's collectives do, where it is installed.
+//! The NCCL profiler plugin, which reports a job's collectives to the agent of this host.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Where the package and the playbooks put it.
+/// Path at which the package and the playbooks install the plugin.
 const DEFAULT_PLUGIN_PATH: &str = "/usr/lib/reweave/libnccl-profiler-reweave.so";
-/// Names another place for it; empty, it is left out.
+/// Variable with another path; an empty value disables the plugin.
 const PLUGIN_PATH_VARIABLE: &str = "REWEAVE_NCCL_PLUGIN";
-/// Read by NCCL.
+/// Variable that NCCL reads.
 const NCCL_PLUGIN_VARIABLE: &str = "NCCL_PROFILER_PLUGIN";
 
-/// What to set so that NCCL loads it; nothing where the user has chosen a profiler.
+/// Returns the variable that makes NCCL load the plugin, unless the user has chosen a profiler.
 pub(super) fn variable() -> Option<(&'static str, PathBuf)> {
     chosen(
         env::var_os(NCCL_PLUGIN_VARIABLE).as_deref(),

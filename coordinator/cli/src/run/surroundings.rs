@@ -1,4 +1,4 @@
-//! What a command finds in its environment: its hosts in the best order, as those read it who start ranks.
+//! The environment of a command: its hosts in the best order, in the variables and files that launchers read.
 
 use std::{env, fs, io};
 
@@ -8,13 +8,13 @@ use crate::job::gate::{hostfile, lines};
 
 pub(super) struct Surroundings {
     answer: Option<CoordinatorAnswer>,
-    /// Of its ranks.
+    /// Hosts in rank order.
     order: Vec<String>,
-    /// Which of them this is, if it is one.
+    /// Index of this host in `order`, if it is one of the hosts.
     place: Option<usize>,
 }
 
-/// What a coordinator has answered. Its files are there as long as it is.
+/// Answer of a coordinator. Its files exist as long as this value.
 struct CoordinatorAnswer {
     folder: TempDir,
     job: String,
@@ -43,7 +43,7 @@ impl Surroundings {
         })
     }
 
-    /// Where no coordinator has answered. Ranks need their numbers all the same.
+    /// Returns the environment without a coordinator's answer. Ranks need their numbers in any case.
     pub(super) fn unanswered(order: Vec<String>, node: Option<&str>) -> Self {
         Self {
             answer: None,
@@ -52,17 +52,16 @@ impl Surroundings {
         }
     }
 
-    /// Of its ranks.
+    /// Returns the hosts in rank order.
     pub(super) fn order(&self) -> &[String] {
         &self.order
     }
 
-    /// Whether a coordinator has answered.
     pub(super) fn is_answered(&self) -> bool {
         self.answer.is_some()
     }
 
-    /// What is set already stays so.
+    /// Returns the variables, without those that are set already.
     pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
         let mut all = self.all();
         all.retain(|(name, _)| env::var_os(name).is_none());
@@ -102,7 +101,7 @@ impl Surroundings {
     }
 }
 
-/// A machine may be called by its full name where a list has the short one, and the other way round.
+/// Returns the index of this host. A full name matches a short one, and the reverse.
 pub(super) fn place(hosts: &[String], node: Option<&str>) -> Option<usize> {
     let node = node?;
     let exactly = hosts.iter().position(|host| host == node);

@@ -1,4 +1,4 @@
-//! What is wrong, with evidence.
+//! Findings with their evidence.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::page::{Ink, Page};
 use crate::trouble::MIN_COLLISION_CONFIDENCE;
 use reweave_common::printable::shown;
 
-/// Of `jobs`, those are named that a collision hurts; causes name theirs themselves.
+/// Adds the findings. `jobs` name the jobs that a collision slows; causes name their own.
 pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names, jobs: &[JobStatus]) {
     if findings.findings.is_empty() {
         page.line("no findings");
@@ -27,10 +27,10 @@ pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names, jobs
     not_seen(page, &findings.not_seen, names);
 }
 
-/// More are counted; JSON has them.
+/// Maximum number of gaps in text output; the rest are counted, and JSON has them.
 const MAX_GAPS: usize = 5;
 
-/// What else may be wrong: in a line, or in one for each where there are several.
+/// Adds what could not be examined: one line, or one line per gap.
 pub(crate) fn not_seen(page: &mut Page, not_seen: &NotSeen, names: &Names) {
     let gaps = gaps(not_seen, names);
     let lines = match gaps.len() {
@@ -61,7 +61,7 @@ fn gaps(not_seen: &NotSeen, names: &Names) -> Vec<String> {
     silent.chain(ways).chain(doubts).collect()
 }
 
-/// `h3 > … > h4` of `h3>*>h4`: what was measured and left out names ways so.
+/// Formats a path with gaps: `h3>*>h4` becomes `h3 > … > h4`.
 fn spaced(doubt: &str) -> String {
     doubt
         .split(' ')
@@ -102,7 +102,7 @@ fn remedy(page: &mut Page, remedy: &str, jobs: &[String]) {
     }
 }
 
-/// What a host calls itself, or has set, begins no line of its own.
+/// Removes line breaks from text that comes from a host.
 fn one_line(said: &str) -> String {
     shown(said, |_| false)
 }
@@ -148,7 +148,7 @@ fn collision(page: &mut Page, found: &Collision, names: &Names, jobs: &[JobStatu
     );
 }
 
-/// The jobs whose flows lose by it.
+/// Returns the jobs whose flows lose rate by the collision.
 fn hurt(found: &Collision, names: &Names, jobs: &[JobStatus]) -> Vec<String> {
     let losers = found.losers.iter();
     let ends = losers.flat_map(|it| [it.flow.source, it.flow.destination]);
@@ -158,12 +158,12 @@ fn hurt(found: &Collision, names: &Names, jobs: &[JobStatus]) -> Vec<String> {
     hurt.map(|job| job.job.clone()).collect()
 }
 
-/// In one sentence, with the names of nodes.
+/// Describes a finding in one sentence, with the names of nodes.
 pub(crate) fn in_a_sentence(finding: &Finding, names: &Names) -> String {
     why(finding, &names.flows(flows_of(finding)))
 }
 
-/// In one sentence.
+/// Describes a finding in one sentence.
 pub(super) fn why(finding: &Finding, flows: &FlowNames<'_>) -> String {
     match finding {
         Finding::EcmpCollision(found) => shared(found),
@@ -187,7 +187,7 @@ fn shared(found: &Collision) -> String {
     )
 }
 
-/// All flows that a finding speaks of.
+/// Returns all flows of a finding.
 pub(super) fn flows_of(finding: &Finding) -> Vec<FlowKey> {
     match finding {
         Finding::EcmpCollision(found) => found.losers.iter().map(|loser| loser.flow).collect(),

@@ -1,4 +1,4 @@
-//! Who sends to whom, which way, and how evenly that is spread.
+//! Flows with their paths and rates, and how evenly they are spread.
 
 use reweave_common::operator::{FlowImbalance, FlowStatus, Hop, Status};
 
@@ -7,7 +7,7 @@ use crate::Detail;
 use crate::names::Names;
 use crate::page::{Page, age};
 
-/// The fastest first.
+/// Adds the fastest flows.
 pub(super) fn fastest(page: &mut Page, flows: &[FlowStatus], names: &Names, detail: Detail) {
     page.heading("Flows");
     if flows.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn fastest(page: &mut Page, flows: &[FlowStatus], names: &Names, deta
     more(page, flows.len(), detail);
 }
 
-/// Each of these with all links of its way.
+/// Adds these flows with all links of their paths.
 pub(crate) fn paths(page: &mut Page, flows: &[&FlowStatus], names: &Names) {
     let names = names.flows(flows.iter().map(|flow| flow.flow));
     let rows = flows.iter().map(|flow| {
@@ -45,7 +45,7 @@ pub(crate) fn paths(page: &mut Page, flows: &[&FlowStatus], names: &Names) {
     page.table(["flow", "rate", "over", "back over"], rows);
 }
 
-/// Also with the range of its rate, the age of its reading, and its ports.
+/// Same as `paths`, with the range of the rate, the age of the reading, and ports.
 pub(crate) fn wide_paths(page: &mut Page, flows: &[&FlowStatus], names: &Names) {
     let names = names.flows(flows.iter().map(|flow| flow.flow));
     let row = |flow: &&FlowStatus| {
@@ -75,7 +75,7 @@ pub(crate) fn unknown() -> String {
     "not known".to_owned()
 }
 
-/// `h0 > leaf0 > spine1 > leaf1 > h4`, with the cable where several join two.
+/// Formats a path as `h0 > leaf0 > spine1 > leaf1 > h4`, with the cable number of parallel links.
 pub(crate) fn whole(path: &[Hop]) -> String {
     let first = path.first().map(|hop| hop.from.clone());
     let steps = path.iter().map(|step| {
@@ -90,7 +90,7 @@ pub(crate) fn whole(path: &[Hop]) -> String {
         .join(" > ")
 }
 
-/// The switches on the way there, and those on the way back where it takes other links.
+/// Formats the switches of the path, and those of the return path if it uses other links.
 fn both_ways(path: &[Hop], flow: &FlowStatus) -> String {
     let there = way(path);
     let links = path.iter().map(|hop| &hop.link);
@@ -102,7 +102,7 @@ fn both_ways(path: &[Hop], flow: &FlowStatus) -> String {
     }
 }
 
-/// The switches on the way.
+/// Formats the switches of a path.
 fn way(path: &[Hop]) -> String {
     let inner = path.iter().skip(1);
     let inner: Vec<_> = inner.map(|hop| hop.from.as_str()).collect();

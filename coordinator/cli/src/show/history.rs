@@ -1,4 +1,4 @@
-//! What was changed, by whom, and what came of it.
+//! Changes with requester and outcome.
 
 use reweave_common::operator::{FlowChange, FlowOutcome, IterationOutcome, Outcome, Record};
 use reweave_common::units::Rate;
@@ -16,7 +16,7 @@ pub(crate) fn history(page: &mut Page, records: &[Record], names: &Names) {
     }
 }
 
-/// A plan as it was made, and what became of it.
+/// Adds a plan as it was made, and its outcome.
 pub(crate) fn recorded(page: &mut Page, shown: &Record, names: &Names) {
     match shown.outcome {
         Outcome::Offered => plan(page, Some(&shown.plan), names),
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::names::tests::{eight_hosts, flow};
 
-    /// It takes a pin away that the third made.
+    /// Returns the record of a plan that removes a pin of generation 3.
     fn taking_back(outcome: Outcome) -> Record {
         let pin = Pin {
             flow: flow(1, 49152, 5),

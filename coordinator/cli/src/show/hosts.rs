@@ -1,4 +1,4 @@
-//! The agents: of each node, what it says of itself.
+//! Agents with the state that each reports.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::{dash, more, most_rows, peers};
 use crate::Detail;
 use crate::page::{Ink, Page, age, first_of};
 
-/// Nodes that lack the same.
+/// Maximum number of nodes that are named for one missing capability.
 const MAX_NAMED_NODES: usize = 5;
 
-/// How many there are of each state, and those that a person may want to look at.
+/// Adds the number of agents per state, and the agents in trouble.
 pub(super) fn in_trouble(page: &mut Page, agents: &[AgentStatus], detail: Detail) {
     page.heading("Agents");
     page.line(&format!("  {}", states(page, agents)));
@@ -28,7 +28,7 @@ pub(super) fn in_trouble(page: &mut Page, agents: &[AgentStatus], detail: Detail
     }
 }
 
-/// What is not measured where, and why; in full also how to have it.
+/// Adds measurements that are missing on some nodes, with reasons. Full detail includes the remedy.
 pub(super) fn lacks(page: &mut Page, lacks: &[LackStatus], detail: Detail) {
     if lacks.is_empty() {
         return;
@@ -72,13 +72,13 @@ fn states(page: &Page, agents: &[AgentStatus]) -> String {
     format!("{}; {ends}", counts.join(", "))
 }
 
-/// Each of these, whether in trouble or not.
+/// Adds these agents, whether in trouble or not.
 pub(crate) fn table(page: &mut Page, agents: &[&AgentStatus]) {
     let rows: Vec<_> = agents.iter().map(|agent| row(page, agent)).collect();
     page.table(HEADINGS, rows);
 }
 
-/// Also with what agents run and which addresses they have.
+/// Same as `table`, with versions and addresses.
 pub(crate) fn wide_table(page: &mut Page, agents: &[&AgentStatus]) {
     let wide = |agent: &&AgentStatus| {
         let [node, state, heard, known, holds, clock, certificate] = row(page, agent);

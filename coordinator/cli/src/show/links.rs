@@ -1,4 +1,4 @@
-//! What the links carry.
+//! Links with their load.
 
 use reweave_common::operator::{Findings, LinkStatus};
 
@@ -7,13 +7,13 @@ use crate::page::{Ink, Page, age};
 use crate::trouble;
 
 const BAR_CELLS: usize = 20;
-/// Full enough to hold its flows back.
+/// Load above which a link limits its flows.
 pub(crate) const MIN_FULL_LOAD: f64 = 0.9;
 
-/// Those that carry nothing and of which nothing is known to be wrong are left out.
+/// Adds the links with load or findings.
 pub(super) fn busy(page: &mut Page, links: &[LinkStatus], findings: &Findings) {
     let matters =
-        |link: &&LinkStatus| load(link) >= 0.01 || !trouble::words(link, findings).is_empty();
+        |link: &&LinkStatus| load(link) >= 0.01 || !trouble::describe(link, findings).is_empty();
     let mut busy: Vec<_> = links.iter().filter(matters).collect();
     busy.sort_by_cached_key(|link| trouble::rank(link, findings));
     let idle = links.len() - busy.len();
@@ -29,13 +29,13 @@ pub(crate) fn load(link: &LinkStatus) -> f64 {
     link.rate_bits_per_s.bits_per_s() as f64 / capacity as f64
 }
 
-/// Each of these, with any load.
+/// Adds these links, with any load.
 pub(crate) fn table(page: &mut Page, links: &[&LinkStatus], findings: &Findings) {
     let rows: Vec<_> = links.iter().map(|link| row(page, link, findings)).collect();
     page.table(["link", "load", "rate", "of", "left", "trouble"], rows);
 }
 
-/// Also with the name of the link, and the age of its reading.
+/// Same as `table`, with the name of the link and the age of the reading.
 pub(crate) fn wide_table(page: &mut Page, links: &[&LinkStatus], findings: &Findings) {
     let wide = |link: &&LinkStatus| {
         let [hop, load, rate, of, left, trouble] = row(page, link, findings);
@@ -50,7 +50,7 @@ pub(crate) fn wide_table(page: &mut Page, links: &[&LinkStatus], findings: &Find
 }
 
 fn row(page: &Page, link: &LinkStatus, findings: &Findings) -> [String; 6] {
-    let trouble = trouble::words(link, findings);
+    let trouble = trouble::describe(link, findings);
     let ink = if link.drained { Ink::Grey } else { Ink::Red };
     [
         hop(&link.hop),
@@ -66,7 +66,7 @@ fn row(page: &Page, link: &LinkStatus, findings: &Findings) -> [String; 6] {
     ]
 }
 
-/// Of a link that is down or drained nothing is expected.
+/// Draws the load. A link that is down or drained has none.
 fn bar(page: &Page, link: &LinkStatus) -> String {
     let load = load(link);
     let filled = ((load * BAR_CELLS as f64).round() as usize).min(BAR_CELLS);

@@ -1,4 +1,4 @@
-//! What was measured between hosts: by probes, by trains of packets, over RDMA.
+//! Measurements between hosts: by probes, packet trains, and RDMA.
 
 use reweave_common::bandwidth::Bandwidth;
 use reweave_common::operator::{PairStatus, PathBandwidth, ProbeCoverage, ProbeStatus, RdmaStatus};
@@ -7,10 +7,10 @@ use reweave_common::probing::Summary;
 use super::{dash, hop};
 use crate::page::{Ink, Page, age};
 
-/// More would hide the rest; `--output json` has them.
+/// Maximum number of pairs in text output; JSON has all.
 const MAX_WORST_PAIRS: usize = 5;
 
-/// All pairs of hosts in one row, and then the worst.
+/// Adds one row for all pairs of hosts, and then the worst pairs.
 pub(super) fn probes(page: &mut Page, probes: &ProbeStatus) {
     let Some(all) = &probes.all else {
         return;
@@ -46,7 +46,7 @@ fn seldom(page: &mut Page, coverage: &ProbeCoverage) {
     ));
 }
 
-/// The slowest.
+/// Adds the slowest paths.
 pub(super) fn bandwidths(page: &mut Page, paths: &[PathBandwidth]) {
     if paths.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What people see of each answer.
+//! Text output of each answer.
 
 mod finding;
 pub(crate) mod flows;
@@ -24,7 +24,7 @@ use reweave_common::operator::Hop;
 use crate::Detail;
 use crate::page::Page;
 
-/// `leaf0 > spine0`, and the cable too where several join the two.
+/// Formats a link as `leaf0 > spine0`, with the cable number if links are parallel.
 pub(crate) fn hop(hop: &Hop) -> String {
     let parallel = hop.link.rsplit_once('.');
     let nth = parallel.filter(|(_, nth)| nth.parse::<u32>().is_ok());
@@ -34,7 +34,7 @@ pub(crate) fn hop(hop: &Hop) -> String {
     }
 }
 
-/// Names of nodes may have dots too.
+/// Whether the name has a cable number. Names of nodes may contain dots too.
 fn is_parallel(hop: &Hop) -> bool {
     let plain = [
         format!("{}-{}", hop.from, hop.to),
@@ -43,7 +43,7 @@ fn is_parallel(hop: &Hop) -> bool {
     !plain.contains(&hop.link)
 }
 
-/// For what grows with the cluster; `--all` shows the rest.
+/// Maximum number of rows of a list that grows with the cluster; `--all` shows the rest.
 const MAX_ROWS: usize = 20;
 
 pub(crate) fn most_rows(Detail { all }: Detail) -> usize {

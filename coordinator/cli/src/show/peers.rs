@@ -1,4 +1,4 @@
-//! Who leads, who was not let in, who may join, who is revoked.
+//! Members: the leader, refused members, open tokens, and revoked members.
 
 use reweave_common::member::Member;
 use reweave_common::operator::{CoordinatorState, CoordinatorStatus, OpenInvitation, RefusedPeer};
@@ -40,7 +40,7 @@ pub(super) fn coordinators(page: &mut Page, coordinators: &[CoordinatorStatus]) 
     page.table(headings, rows);
 }
 
-/// The same as members of a cluster, which others may take the place of.
+/// Adds the coordinators as members that can be replaced.
 pub(crate) fn members(page: &mut Page, coordinators: &[CoordinatorStatus]) {
     let rows: Vec<_> = coordinators.iter().map(|it| member(page, it)).collect();
     let headings = [
@@ -61,7 +61,7 @@ fn member(page: &Page, one: &CoordinatorStatus) -> [String; 7] {
     ]
 }
 
-/// Also with what each runs, and how long its certificate is valid.
+/// Same as `members`, with versions and the validity of certificates.
 pub(crate) fn wide_members(page: &mut Page, coordinators: &[CoordinatorStatus]) {
     let row = |one: &CoordinatorStatus| {
         let [number, name, address, state, votes, heard, behind] = member(page, one);

@@ -1,4 +1,4 @@
-//! What would be changed, what that promises, and why not something else.
+//! Plans: changes, predictions, and rejected alternatives.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::hop;
 use crate::names::{FlowNames, Names};
 use crate::page::{Ink, Page};
 
-/// More losers than these are of no use.
+/// Maximum number of alternatives in text output.
 const MAX_ALTERNATIVES: usize = 5;
 
 pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
@@ -38,7 +38,7 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     page.line(&format!("\napply it with  {apply}{force}"));
 }
 
-/// What is made for something else is rolled back all the same where flows become slower.
+/// Whether a plan that is not made for speed is still rolled back if flows become slower.
 fn is_taken_back_if_slower(plan: &Plan) -> bool {
     let slower = |it: &Prediction| it.after_bits_per_s < it.before_bits_per_s;
     plan.takes_back.is_some() || plan.moves.is_empty() && plan.predictions.iter().any(slower)
@@ -54,7 +54,7 @@ pub(crate) fn touched(job: &TouchedJob) -> String {
     format!("{job}: of {flows} flows, {moved} may change path and {slowed} may become slower")
 }
 
-/// With any outcome.
+/// Adds a plan with any outcome.
 pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
     let flows = names.flows(flows_in(plan));
     page.heading(&format!(
@@ -96,7 +96,7 @@ pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
     }
 }
 
-/// A line each, and how many of each kind.
+/// Adds one line per change, and a count per kind.
 pub(crate) fn all_changes(page: &mut Page, plan: &Plan, names: &Names) {
     let lines = &plan.changes;
     if lines.is_empty() {
@@ -125,7 +125,7 @@ pub(crate) fn all_changes(page: &mut Page, plan: &Plan, names: &Names) {
     ));
 }
 
-/// Whether something is added, removed or changed.
+/// Returns the sign of an added, removed or changed line.
 fn sign(line: &Line) -> char {
     match line.what {
         What::Connect(_) | What::Pin(_) => '+',
@@ -146,7 +146,7 @@ pub(super) fn flows_in(plan: &Plan) -> impl Iterator<Item = FlowKey> {
     predicted.chain(found).chain(moved)
 }
 
-/// The flows whose pins are taken away because they serve no more, as far as no line says so.
+/// Returns the flows whose useless pins are removed, unless a line names them already.
 fn lifted(plan: &Plan) -> BTreeSet<FlowKey> {
     let has_line = |flow: &FlowKey| {
         let mut lines = plan.changes.iter();
@@ -211,7 +211,7 @@ pub(super) fn millis(ms: f64) -> String {
     format!("{ms:.1} ms")
 }
 
-/// `1.93 times`
+/// Formats a ratio of rates: `1.93 times`.
 pub(super) fn times(before: Rate, after: Rate) -> String {
     match before.bits_per_s() {
         0 => "-".to_owned(),

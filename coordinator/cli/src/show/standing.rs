@@ -1,4 +1,4 @@
-//! What operators see without a leader.
+//! Status output without a leader.
 
 use super::dash;
 use super::peers::state;

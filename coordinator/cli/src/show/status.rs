@@ -1,4 +1,4 @@
-//! How the cluster is doing.
+//! Status of the cluster.
 
 use reweave_common::operator::{
     AgentState, Findings, Mode, OpticalStatus, Phase, RunningChange, Status,
@@ -97,7 +97,7 @@ fn head(page: &mut Page, status: &Status, found: Option<String>) {
     }
 }
 
-/// What is happening to a plan just now.
+/// Describes the current phase of a plan.
 pub(crate) fn phase(change: &RunningChange) -> String {
     let RunningChange {
         generation,

@@ -1,4 +1,4 @@
-//! What people see, word for word.
+//! Expected text output, word for word.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -207,7 +207,7 @@ incomplete data: spine1 does not report; the path of h0 > h4 is unknown
     );
 }
 
-/// One line of all of it is a wall.
+/// Many gaps in one line would be unreadable.
 #[test]
 fn many_gaps_are_listed() {
     let left_out = (0..20).map(|nth| format!("left out: probe {nth} over h3>*>leaf1"));
@@ -674,7 +674,7 @@ Revoked
   agent h3
 ";
 
-/// A collision, and a link that loses everything and so carries nothing.
+/// Returns a collision, and a link that loses everything and so carries nothing.
 fn found() -> Findings {
     let hop = to("leaf0", "spine1");
     let subject = Subject::Hop {
@@ -732,7 +732,7 @@ Optical switches
     assert!(page.text.contains(expected), "{}", page.text);
 }
 
-/// A cluster of thousands must not push what matters off the screen.
+/// In a cluster of thousands, healthy rows must not push trouble off the screen.
 #[test]
 fn large_status_shows_troubled_and_fastest() {
     let mut many = status();

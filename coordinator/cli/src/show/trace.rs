@@ -1,10 +1,11 @@
-//! Ways of flows, node by node.
+//! Traced paths of flows, node by node.
 
 use reweave_common::operator::{Hop, TracedStep};
 
 use super::hop;
 
-/// `h0 > leaf0 > spine1 .2 > ? > h4`: the fourth is unknown, and the third is reached by the second of several cables.
+/// Formats a path as `h0 > leaf0 > spine1 .2 > ? > h4`: the fourth node is unknown, and the third is reached over the
+/// second of several cables.
 pub(crate) fn steps(from: &str, steps: &[TracedStep]) -> String {
     let mut words = vec![from.to_owned()];
     let mut before = Some(from);

@@ -1,4 +1,4 @@
-//! Variants for people: one with all there is to say of it, or several side by side.
+//! Text output of variants: one in full detail, or several side by side.
 
 use reweave_sim::sandbox::{Compared, Fullest, JobCompared, JobOutcome, Outcome};
 use serde::Serialize;
@@ -8,13 +8,13 @@ use super::variants::Answer;
 use crate::page::Page;
 use crate::report::Report;
 
-/// People look at this many rows.
+/// Maximum number of rows.
 const MAX_ROWS: usize = 12;
 
-/// What has been played twice.
+/// Outcomes of the original and of a variant.
 pub(super) trait Sides: Serialize + Sized {
     type Outcome: PartialEq;
-    /// Of what takes longer, before how much.
+    /// Noun of the compared time, put before the figure.
     const DURATION_PHRASE: &str;
 
     fn slower_percent(&self) -> f64;
@@ -22,11 +22,11 @@ pub(super) trait Sides: Serialize + Sized {
     fn full(outcome: &Self::Outcome) -> &[Fullest];
     fn figures(page: &mut Page, outcomes: &[(String, &Self::Outcome)]);
     fn preface(page: &mut Page, answer: &Answer<Self>);
-    /// What is said where there is one variant alone.
+    /// Adds the details of a single variant.
     fn details(&self, page: &mut Page);
 }
 
-/// One variant alone.
+/// A single variant.
 impl<C: Sides> Report for Answer<C> {
     fn lay_out(&self, page: &mut Page) {
         C::preface(page, self);
@@ -41,7 +41,7 @@ impl<C: Sides> Report for Answer<C> {
     }
 }
 
-/// Where they were recorded on different fabrics, each has what was by its own.
+/// Adds all variants. If they were recorded on different fabrics, each is compared with its own original.
 pub(super) fn all<C: Sides>(page: &mut Page, answers: &[Answer<C>]) {
     let mut outcomes = Vec::new();
     for answer in answers {
@@ -69,7 +69,7 @@ fn lossy<C>(page: &mut Page, answer: &Answer<C>) {
     }
 }
 
-/// The share behind a name is how much longer it takes.
+/// Adds variants side by side. The percentage after a name is the increase in time.
 fn beside<C: Sides>(page: &mut Page, outcomes: &[(String, &C::Outcome)]) {
     C::figures(page, outcomes);
     let full = |(name, it): &(String, &C::Outcome)| {

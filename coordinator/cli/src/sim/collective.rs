@@ -1,5 +1,4 @@
-//! `reweave sim collective`: how long the hosts of a fabric take to exchange data, and how long they
-//! need to.
+//! `reweave sim collective`: time of a collective between the hosts of a fabric, and its lower bound.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -92,7 +91,7 @@ struct Answer {
     busbw_gbps: f64,
     optimum_us: f64,
     algorithm: String,
-    /// What of it is latency and cost to start: the time that an empty exchange takes.
+    /// Latency and start-up time, in us: the time of an empty exchange.
     latency_us: f64,
     events: u64,
     wall_ms: f64,
@@ -151,7 +150,7 @@ impl Exchange {
         Ok(Answer {
             time_us,
             busbw_gbps: self.bus_gbps(&collective, time_us)?,
-            // Uneven shares may beat the bound of even ones.
+            // An algorithm with uneven shares may be faster than the bound for even shares.
             optimum_us: optimum_us.map_err(CliError::Collective)?.min(time_us),
             algorithm: algorithm.to_string(),
             latency_us: latency.micros(),
@@ -167,7 +166,7 @@ impl Exchange {
         Ok(if gbps.is_finite() { gbps } else { 0.0 })
     }
 
-    /// Those that are to be tried.
+    /// Returns the algorithms to try.
     fn algorithms(&self) -> Vec<Known> {
         let group = self.group.unwrap_or(0);
         vec![match (self.algorithm, self.op) {
@@ -188,7 +187,7 @@ impl Exchange {
 impl Report for Answer {
     fn lay_out(&self, page: &mut Page) {
         let row = |name: &str, figure: String| [name.to_owned(), figure];
-        // Of nothing there is no share.
+        // An empty exchange has no share.
         let share = if self.time_us > 0.0 {
             self.optimum_us / self.time_us * 100.0
         } else {
@@ -210,7 +209,7 @@ impl Report for Answer {
     }
 }
 
-/// What is wrong with the question, and what went wrong with the answer.
+/// Whether the error is in the input.
 pub(crate) fn is_bad_input(error: &CollectiveError) -> bool {
     !matches!(
         error,

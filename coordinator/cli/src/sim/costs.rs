@@ -1,4 +1,4 @@
-//! What sending costs, and how switches choose.
+//! Options for the cost of sending, and for the hash of switches.
 
 use clap::{Args, ValueEnum};
 use reweave_common::units::Rate;
@@ -57,7 +57,7 @@ fn rate(text: &str) -> Result<Rate, String> {
 }
 
 impl Costs {
-    /// `None` when packets hold nothing but headers.
+    /// Returns `None` if packets hold nothing but headers.
     pub(super) fn known(&self) -> Option<network::Costs> {
         let payload = self.packet_bytes.checked_sub(self.header_bytes)?;
         (payload > 0).then(|| network::Costs {
@@ -79,7 +79,7 @@ impl Hashing {
         }
     }
 
-    /// Linux routers that all have the seed as their key.
+    /// Returns the hash of Linux routers that all have the seed as their key.
     pub(crate) fn linux(&self, policy: HashPolicy) -> Result<Ecmp, CliError> {
         match self.seed {
             0 => Err(CliError::NoKey),

@@ -1,4 +1,4 @@
-//! How much a simulation may take, and a word now and then for who waits.
+//! Work limit of a simulation, and its progress line.
 
 use clap::Args;
 use reweave_sim::engine::{self, Outcome, Problem, SimError};
@@ -19,7 +19,7 @@ impl Effort {
         self.work_limit
     }
 
-    /// The outcome, and in how many milliseconds it was found.
+    /// Returns the outcome and the time of the simulation in milliseconds.
     pub(super) fn simulate(&self, problem: &Problem) -> Result<(Outcome, f64), CliError> {
         let mut progress = Progress::begin("tasks");
         let outcome = engine::watched(problem, self.work_limit, &mut |at| {

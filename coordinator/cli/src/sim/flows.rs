@@ -1,4 +1,4 @@
-//! `reweave sim flows`: flows between the hosts of a fabric, or how they fare with variants of it.
+//! `reweave sim flows`: flows between the hosts of a fabric, or their times in variants of it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use crate::{Output, print_report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Flows {
-    /// A table: src,dst,bytes,start_us[,after][,path][,sport,dport,proto]
+    /// Flow table: src,dst,bytes,start_us[,after][,path][,sport,dport,proto]
     flows: PathBuf,
     /// Fabric file
     #[arg(long, value_name = "FABRIC")]

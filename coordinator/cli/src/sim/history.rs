@@ -1,4 +1,4 @@
-//! `reweave sim history`: the traffic of a stretch of time that was, as it would have been elsewhere.
+//! `reweave sim history`: recorded traffic of a past period, replayed in variants.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Files that commands are given; `-` is standard input.
+//! Input files of commands; `-` is standard input.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,9 +9,9 @@ use reweave_common::fabric::Fabric;
 
 use crate::error::CliError;
 
-/// No file of this kind is larger.
+/// Maximum size of an input file.
 const MAX_INPUT_BYTES: u64 = 1 << 30;
-/// Spreadsheets say so how the characters of a file are written.
+/// Byte order mark, which spreadsheets put before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
@@ -42,7 +42,7 @@ fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// The first reader has it all.
+/// Standard input can be read only once.
 fn once() -> Result<io::StdinLock<'static>, CliError> {
     static STDIN_TAKEN: AtomicBool = AtomicBool::new(false);
     if STDIN_TAKEN.swap(true, Ordering::Relaxed) {
@@ -64,7 +64,7 @@ pub(crate) fn fabric(path: &Path) -> Result<Fabric, CliError> {
     fabric.map_err(CliError::Input)
 }
 
-/// What can be sent over of a fabric: its fibres as far as circuits of its file join them.
+/// Reads a fabric. Fibres without a circuit in the file are left out, because they carry nothing.
 pub(crate) fn lit(path: &Path) -> Result<Fabric, CliError> {
     Ok(fabric(path)?.lit_alone())
 }

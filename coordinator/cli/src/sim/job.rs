@@ -1,4 +1,4 @@
-//! `reweave sim job`: a workload on a fabric, what an iteration takes and why.
+//! `reweave sim job`: iteration time of a workload on a fabric, and its causes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::work::Source;
 /// Iteration time of a job on a fabric, and its causes
 #[derive(Debug, Args)]
 pub(crate) struct Job {
-    /// The job file: a preset, or operators with their profile
+    /// Job file: a preset, or operators with their profile
     job: PathBuf,
     /// Fabric file
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! What links lost in a stretch of time of the history: its probes, and the counters of its ports.
+//! Loss of links in a past period, from probes and port counters of the history.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use reweave_repair::paths::Atlas;
 use reweave_sim::workload::losses::{Loss, Received, losses};
 use serde::Serialize;
 
-/// What there is to know of losses.
+/// Kinds of measurements that show loss.
 pub(super) const LOSS_KINDS: [Kind; 4] = [Kind::Probes, Kind::Paths, Kind::Links, Kind::Health];
-/// As the history calls frames that came in broken.
+/// Name in the history of the counter of broken frames.
 const FRAME_ERRORS_SIGNAL: &str = "frame errors";
 
-/// What a link lost.
+/// Loss of one link.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Lossy {
     pub(super) link: String,
@@ -40,12 +40,11 @@ pub(super) fn listed(losses: &BTreeMap<LinkId, Loss>, fabric: &Fabric) -> Vec<Lo
     named
 }
 
-/// A window, and the fabric that it speaks of. Nodes are found by their names, so that links may be
-/// numbered otherwise.
+/// A period, and the fabric that it refers to. Nodes match by name, because links may be numbered differently.
 struct Looking<'l> {
     window: &'l Window,
     fabric: &'l Fabric,
-    /// By sender and flow, the hops of its way as it was last traced.
+    /// Hops of each flow in its last trace, by sender and flow.
     traced: BTreeMap<(&'l str, FlowKey), &'l str>,
 }
 
@@ -60,7 +59,7 @@ impl<'l> Looking<'l> {
         }
     }
 
-    /// A probe with an unknown path is left out: where it lost something is unknown.
+    /// Returns the probes. One with an unknown path is left out, because the place of its loss is unknown.
     fn probes(&self) -> Vec<Probe> {
         let mut atlas = Atlas::new(self.fabric);
         let seen = self.window.probes.iter();
@@ -94,7 +93,7 @@ impl<'l> Looking<'l> {
         })
     }
 
-    /// As it was traced, or the only one there is.
+    /// Returns the traced path, or the only possible one.
     fn way(
         &self,
         node: &str,
@@ -108,7 +107,7 @@ impl<'l> Looking<'l> {
         }
     }
 
-    /// `h0/3 leaf0/8`: the nodes that sent it on, each with the number its link had.
+    /// Parses hops such as `h0/3 leaf0/8`: the sending nodes, each with the number of its link.
     fn along(&self, hops: &str, to: NodeId) -> Option<Vec<Hop>> {
         let steps: Option<Vec<_>> = hops
             .split(' ')
@@ -139,14 +138,14 @@ impl<'l> Looking<'l> {
         Some(hops)
     }
 
-    /// The cable between two nodes: of several, the one that had this number.
+    /// Returns the cable between two nodes. The number selects one of several.
     fn cable(&self, [a, b]: [NodeId; 2], number: Option<usize>) -> Option<LinkId> {
         let between = || self.fabric.links_between(a, b);
         let same = between().find(|link| Some(link.index()) == number);
         same.or_else(|| between().next())
     }
 
-    /// By port, what came in whole and what came in broken.
+    /// Returns the numbers of intact and broken frames per port.
     fn received(&self) -> Vec<Received> {
         let mut broken: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for seen in &self.window.health {
@@ -180,7 +179,7 @@ impl<'l> Looking<'l> {
     }
 }
 
-/// What a figure of this many readings adds up to.
+/// Returns the sum of a figure over this number of readings.
 fn all(readings: u64, figures: Option<&Figures>) -> u64 {
     let sum = figures.map_or(0.0, |figures| figures.mean * readings as f64);
     sum.round() as u64

@@ -1,4 +1,4 @@
-//! `reweave sim`: what would be. No cluster is asked.
+//! `reweave sim`: simulations. They ask no cluster.
 
 mod abreast;
 pub(crate) mod collective;
@@ -27,7 +27,7 @@ use clap::{Arg, Args, CommandFactory, Subcommand, value_parser};
 use crate::Output;
 use crate::error::CliError;
 
-/// A question, once or for many settings.
+/// A simulation, once or for many settings.
 #[derive(Debug, Args)]
 #[command(
     arg = elsewhere("coordinator"),
@@ -41,8 +41,7 @@ pub(crate) struct Simulation {
     question: Sim,
 }
 
-/// What all other commands know and what means nothing here: taken, so that it may be said before any
-/// command, and not shown.
+/// Returns a hidden global option that has no meaning here, so that it is accepted before any command.
 fn elsewhere(name: &'static str) -> Arg {
     Arg::new(name).long(name).global(true).hide(true)
 }
@@ -78,7 +77,7 @@ pub(crate) enum Sim {
 }
 
 impl Sim {
-    /// The long names of the options that this question knows.
+    /// Returns the long names of the options of this simulation.
     fn options(&self) -> Vec<String> {
         let name = match self {
             Self::Replay(_) => "replay",
@@ -112,7 +111,7 @@ impl Sim {
     }
 }
 
-/// Units of work that one simulation may take: a quarter of an hour on a slow core.
+/// Maximum units of work of one simulation: a quarter of an hour on a slow core.
 pub(crate) const MAX_SIMULATION_WORK: u64 = 1 << 40;
 
 #[cfg(test)]

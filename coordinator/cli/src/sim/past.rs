@@ -1,4 +1,4 @@
-//! Stretches of time of the history.
+//! Periods of the history.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,9 +6,9 @@ use reweave_common::moment::Moment;
 use reweave_history::{Covered, Kind, Past, Question, Window, later, moment_of};
 
 use crate::error::CliError;
-use crate::voice::tell;
+use crate::voice::print_note;
 
-/// `FROM/SPAN`
+/// Parses `FROM/SPAN`.
 pub(super) fn span(text: &str) -> Result<[Moment; 2], CliError> {
     let bad = || CliError::BadSpan {
         text: text.to_owned(),
@@ -25,15 +25,15 @@ pub(super) fn span(text: &str) -> Result<[Moment; 2], CliError> {
     Ok([from, to])
 }
 
-/// A stretch of time of the history.
+/// Records of a period of the history.
 pub(super) struct Looked {
     pub(super) window: Window,
     pub(super) covered: Covered,
-    /// Commands by which circuits were moved until then, as JSON.
+    /// Commands that moved circuits until then, as JSON.
     pub(super) moved: Vec<String>,
 }
 
-/// All that was seen of these kinds.
+/// Reads all records of these kinds.
 pub(super) fn look(
     history: &str,
     [from, to]: [Moment; 2],
@@ -49,7 +49,7 @@ pub(super) fn look(
     let failed = |error| CliError::Past(Box::new(error));
     let window = past.look(&question).map_err(failed)?;
     for warning in &window.warnings {
-        tell(&warning.to_string());
+        print_note(&warning.to_string());
     }
     Ok(Looked {
         covered: past

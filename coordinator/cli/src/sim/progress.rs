@@ -1,4 +1,4 @@
-//! How far a long run is, on the terminal of the operator who waits for it.
+//! Progress of a long run on the terminal.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -7,15 +7,15 @@ use reweave_sim::engine;
 
 use crate::voice::print_as_is;
 
-/// No operator wonders before.
+/// Delay before the first progress line.
 const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 const BAR_CELLS: usize = 24;
-/// No line is longer.
+/// Maximum length of a progress line.
 const MAX_LINE_COLUMNS: usize = 78;
 
 pub(crate) struct Progress {
-    /// Of what there are this many.
+    /// Name of the counted things.
     what: &'static str,
     began: Instant,
     shown: Option<Instant>,
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Says nothing without a terminal, as in a pipe.
+    /// Starts the progress line. It is silent without a terminal, as in a pipe.
     pub(crate) fn begin(what: &'static str) -> Self {
         Self {
             what,
@@ -46,7 +46,7 @@ impl Progress {
         print_as_is(&format!("\r{line:MAX_LINE_COLUMNS$}"));
     }
 
-    /// How long it took, in milliseconds.
+    /// Returns the time of the run in milliseconds.
     pub(crate) fn end(self) -> f64 {
         if self.shown.is_some() {
             print_as_is(&format!("\r{:MAX_LINE_COLUMNS$}\r", ""));
@@ -55,7 +55,7 @@ impl Progress {
     }
 }
 
-/// Since then, as finely as is of use.
+/// Returns the milliseconds since `began`, rounded to microseconds.
 pub(super) fn millis(began: Instant) -> f64 {
     began.elapsed().as_micros() as f64 / 1e3
 }

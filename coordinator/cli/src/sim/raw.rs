@@ -25,7 +25,7 @@ pub(crate) struct Raw {
 #[derive(Serialize)]
 struct Answer {
     makespan_s: f64,
-    /// Id, start, finish.
+    /// Id, start and finish of each flow.
     flows: Vec<(usize, f64, f64)>,
     wall_ms: f64,
 }

@@ -1,4 +1,4 @@
-//! `reweave sim replay`: a task graph, on the network that it was made for.
+//! `reweave sim replay`: a task graph on the network that it was made for.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::error::CliError;
 /// Play a task graph of TopoOpt or FlexFlow on the network that it was made for
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// The task graph
+    /// Task graph file
     graph: PathBuf,
     /// Rate of the port of each server, in Gb/s [default: from the graph]
     #[arg(long, value_name = "G", value_parser = rate)]

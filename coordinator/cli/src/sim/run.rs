@@ -1,4 +1,4 @@
-//! One iteration, simulated for the operator: exactly, and with what that leaves out.
+//! One simulated iteration, with an interval for the effects that exact sharing leaves out.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ use super::{MAX_SIMULATION_WORK, measured, past, show};
 use crate::error::CliError;
 use crate::{Output, print_report};
 
-/// Each is a simulation, for each effect that hashes matter to.
+/// Maximum number of seeds; each is a simulation per effect of hashing.
 const MAX_SEEDS: i64 = 1 << 16;
 
-/// What exact shares leave out, for the interval
+/// Effects that exact sharing leaves out, for the interval.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Error of the fluid model")]
 pub(super) struct Uncertainty {
@@ -68,7 +68,7 @@ fn loss(text: &str) -> Result<(String, f64), String> {
 }
 
 impl Uncertainty {
-    /// What the history says that links lost; nothing where no option asks for it.
+    /// Returns the loss of links in the history; nothing if no option asks for it.
     fn measured(&self, fabric: &Fabric) -> Result<BTreeMap<LinkId, Loss>, CliError> {
         let (Some(span), Some(history)) = (&self.loss_from, &self.history) else {
             return Ok(BTreeMap::new());
@@ -77,7 +77,7 @@ impl Uncertainty {
         Ok(measured::lossy(&window, fabric))
     }
 
-    /// What is said of a link counts for more than what was measured.
+    /// Returns the effects. A loss given by an option wins over a measured one.
     fn effects(
         &self,
         fabric: &Fabric,
@@ -112,7 +112,7 @@ impl Uncertainty {
     }
 }
 
-/// An iteration, and where it is to be carried out.
+/// An iteration, and the fabric that it runs on.
 pub(super) struct Scene<'s> {
     pub(super) iteration: &'s Iteration,
     pub(super) fabric: &'s Fabric,
@@ -153,7 +153,7 @@ impl Scene<'_> {
     }
 }
 
-/// Between which times it lies, and what each link may add.
+/// Returns the interval of the iteration time, and the possible delay of each link.
 fn uncertain(
     setting: &Setting<'_>,
     effects: &Effects,

@@ -1,4 +1,4 @@
-//! The cost of an iteration, for scripts and for people.
+//! Cost of an iteration as JSON and as text.
 
 use reweave_sim::workload::effects::{Cost, Interval};
 use reweave_sim::workload::losses::Known;
@@ -21,20 +21,20 @@ pub(crate) struct Answer {
 
 #[derive(Debug, Serialize)]
 struct Breakdown {
-    /// Between which times it lies when what exact shares leave out is counted.
+    /// Interval that counts the effects left out by exact sharing.
     interval: Option<Interval>,
-    /// The longest chain of tasks that wait for one another.
+    /// Length of the longest chain of dependent tasks, in ms.
     chain_bound_ms: f64,
-    /// The mean over all ranks.
+    /// Mean over all ranks.
     #[serde(flatten)]
     mean: RankTime,
     exposed: Vec<Exposed>,
     critical_path: Vec<Segment>,
-    /// Where the job says by which algorithm they go.
+    /// Algorithms of the collectives, if the job names them.
     collectives: Vec<Chosen>,
     ranks: Vec<RankTime>,
     links: Vec<LaneLoad>,
-    /// What the history says that links lost, where that was asked for.
+    /// Loss of links in the history, if it was requested.
     lossy: Vec<Lossy>,
 }
 
@@ -66,7 +66,7 @@ impl Answer {
     }
 }
 
-/// People look at this many rows.
+/// Maximum number of rows.
 const MAX_ROWS: usize = 8;
 
 impl Report for Answer {
@@ -136,7 +136,7 @@ impl Report for Answer {
     }
 }
 
-/// Links that lost something in the past.
+/// Adds the links that lost packets in the past.
 pub(super) fn lossy(page: &mut Page, links: &[Lossy]) {
     if links.is_empty() {
         return;
@@ -179,7 +179,7 @@ fn risks(page: &mut Page, links: &[LaneLoad]) {
     );
 }
 
-/// What a link may add to the iteration.
+/// Returns the possible delay of the iteration by a link, in ms.
 fn cost_ms(load: &LaneLoad) -> f64 {
     load.risk
         .map_or(0.0, |risk| risk.loss_ms.max(risk.queue_ms.unwrap_or(0.0)))

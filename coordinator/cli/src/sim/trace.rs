@@ -1,4 +1,4 @@
-//! `reweave sim trace`: what recorders wrote down of a job, on a fabric.
+//! `reweave sim trace`: recorded traces of a job on a fabric.
 
 use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
@@ -141,7 +141,7 @@ impl Trace {
         })
     }
 
-    /// Inspectors' files are not distinguished by rank.
+    /// Returns the ranks of an error. Inspector files are not separated by rank.
     fn whose(&self, error: &RecordedError) -> Vec<usize> {
         match (self.format, error) {
             (Format::FlightRecorder, RecordedError::Unlike { rank, .. }) => vec![rank.index()],
@@ -149,7 +149,7 @@ impl Trace {
         }
     }
 
-    /// The files of these ranks, or all where it is unknown which of them it is; of many the first.
+    /// Names the files of these ranks, or all files if the rank is unknown. Of many files it names the first.
     fn named(&self, ranks: &[usize]) -> String {
         let all: Vec<_> = match ranks {
             [] => self.files.iter().collect(),
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of these files, which are called rank0, rank1 and so on.
+    /// Returns the error for these files, called rank0, rank1 and so on.
     fn refused(format: &str, files: &[&[u8]]) -> String {
         use clap::Parser;
 

@@ -1,4 +1,4 @@
-//! What is to be otherwise: variants of what is played, each compared with how it was.
+//! Variants of a simulation, each compared with the original.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,8 +20,8 @@ use super::measured::Lossy;
 use super::progress::{self, Progress};
 use super::{MAX_SIMULATION_WORK, input};
 use crate::error::CliError;
-use crate::voice::tell;
-use crate::{Output, document, print, print_report, say};
+use crate::voice::print_note;
+use crate::{Output, document, print, print_data, print_report};
 
 #[derive(Debug, Args)]
 pub(super) struct Allowed {
@@ -37,23 +37,23 @@ fn percent(text: &str) -> Result<f64, &'static str> {
     sound.ok_or("no share in percent, as 5 or 0.5")
 }
 
-/// A variant, and where its fabrics are written down.
+/// A variant with its fabrics.
 pub(super) struct Read {
     name: String,
     pub(super) variant: Variant,
-    /// What it makes of the job.
+    /// Job of the variant.
     pub(super) job: Option<JobFile>,
     files: [PathBuf; 2],
 }
 
-/// Upon what variants are to be tried.
+/// Originals to which variants apply.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Base<'b> {
-    /// The fabric, unless variants name it.
+    /// Fabric, unless variants name it.
     pub(super) fabric: Option<&'b Path>,
-    /// The name and the text of a job file.
+    /// Name and text of a job file.
     pub(super) job: Option<[&'b str; 2]>,
-    /// Of the past, what was seen, and the commands by which circuits were moved until then.
+    /// Recorded traffic, and the commands that moved circuits until then.
     pub(super) seen: Option<(&'b [Burst], &'b [String])>,
 }
 
@@ -62,7 +62,7 @@ impl Base<'_> {
         paths.iter().map(|path| self.read(path)).collect()
     }
 
-    /// With the files of its fabrics, which lie beside it.
+    /// Reads a variant and its fabric files, which lie in the same folder.
     fn read(self, path: &Path) -> Result<Read, CliError> {
         let (name, text) = (path.display().to_string(), input::text(path)?);
         let mut file = VariantFile::parse(&name, &text).map_err(CliError::Input)?;
@@ -88,7 +88,7 @@ impl Base<'_> {
         })
     }
 
-    /// As it was, and as it was in the end.
+    /// Returns the recorded fabric at the beginning and at the end.
     fn recorded(self, path: &Path) -> Result<[Fabric; 2], CliError> {
         let fabric = input::fabric(path)?;
         let (bursts, moved) = self.seen.unwrap_or_default();
@@ -96,34 +96,34 @@ impl Base<'_> {
     }
 }
 
-/// How what was played fared with a variant.
+/// Outcome of a simulation with a variant.
 #[derive(Debug, Serialize)]
 pub(super) struct Answer<C> {
     pub(super) name: String,
-    /// Of what was played out of the history.
+    /// Period of the history that was replayed.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub(super) stretch: Option<Stretch>,
-    /// How much longer it takes in all; less than nothing where it is faster.
+    /// Increase of the total time in percent; negative if the variant is faster.
     pub(super) slower_percent: f64,
     #[serde(flatten)]
     pub(super) compared: C,
     wall_ms: f64,
 }
 
-/// A stretch of time of the history.
+/// A period of the history.
 #[derive(Debug, Serialize)]
 pub(super) struct Stretch {
     pub(super) from: String,
     pub(super) to: String,
     pub(super) resolution: String,
-    /// Of which times in it there is a history.
+    /// Times in the period for which records exist.
     pub(super) covered: Vec<Part>,
     pub(super) covered_percent: f64,
-    /// Links of the recorded fabric that lost something, by probes and ports.
+    /// Links of the recorded fabric with loss, by probes and ports.
     pub(super) lossy: Vec<Lossy>,
 }
 
-/// A part of that.
+/// A part of the period.
 #[derive(Debug, Serialize)]
 pub(super) struct Part {
     pub(super) from: String,
@@ -138,7 +138,7 @@ impl Part {
 }
 
 impl Read {
-    /// `work` plays it; `of` is what knows of nothing to play where there is nothing.
+    /// Simulates original and variant with `work`. `of` is the error for input with nothing to simulate.
     pub(super) fn played<C: Sides>(
         &self,
         costs: network::Costs,
@@ -168,7 +168,7 @@ impl Read {
         })
     }
 
-    /// An iteration of a job, and of what the variant makes of it.
+    /// Simulates an iteration of the original job and of the variant's job.
     pub(super) fn played_job(
         &self,
         job: &Work,
@@ -200,7 +200,7 @@ impl Read {
 }
 
 impl Allowed {
-    /// Tells all answers, and then which are slower than that.
+    /// Prints all answers, and then fails if a variant is slower than allowed.
     pub(super) fn judged<C: Sides>(
         &self,
         answers: &[Answer<C>],
@@ -211,7 +211,7 @@ impl Allowed {
         let slower = answers.iter().filter(|it| it.slower_percent > most);
         let mut verdict = ExitCode::SUCCESS;
         for it in slower {
-            tell(&format!(
+            print_note(&format!(
                 "{}: {} {:.1} % longer than the original; {most} % are allowed",
                 it.name,
                 C::DURATION_PHRASE,
@@ -223,7 +223,7 @@ impl Allowed {
     }
 }
 
-/// One answer is laid out whole; several are compared.
+/// Prints a single answer in full, and compares several.
 fn print_all<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
     match (output, answers) {
         (_, [answer]) => print_report(output, answer)?,
@@ -235,7 +235,7 @@ fn print_all<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliE
 
 fn each<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
     for answer in answers {
-        say(&document(output, answer, |_| ())?)?;
+        print_data(&document(output, answer, |_| ())?)?;
     }
     Ok(())
 }

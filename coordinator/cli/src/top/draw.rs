@@ -1,4 +1,4 @@
-//! How it is laid out: what is wrong above, one list in the middle, what keys do below.
+//! Screen layout: problems at the top, one list in the middle, key bindings at the bottom.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::show;
 use crate::trouble;
 
-/// More lines of troubles at once are not read.
+/// Maximum number of problem lines.
 const MAX_TROUBLES: usize = 6;
 
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
@@ -72,7 +72,7 @@ fn counted(findings: usize) -> String {
     }
 }
 
-/// The worst first.
+/// Returns the problems, the worst first.
 fn troubles(view: &View) -> Vec<Line<'static>> {
     let status = &view.shown.status;
     let names = Names::of(status);

@@ -1,5 +1,5 @@
-//! Hosts against hosts on a terminal: where there is room each has its figure, and elsewhere a few characters show
-//! the worst of the pairs that fall on them.
+//! Host-to-host matrix on a terminal. With enough room each pair shows its figure; otherwise each character shows the
+//! worst of its pairs.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,7 +7,7 @@ use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 use reweave_common::operator::{Matrix, MatrixCell};
 
-/// From good to bad, in colours that most terminals have and most people tell apart.
+/// Colours from good to bad that most terminals have and most people can distinguish.
 const SHADES: [Color; 5] = [
     Color::Indexed(25),
     Color::Indexed(73),
@@ -16,22 +16,22 @@ const SHADES: [Color; 5] = [
     Color::Indexed(160),
 ];
 const UNMEASURED_COLOR: Color = Color::Indexed(238);
-/// The same where there are no colours.
+/// Characters from good to bad, for terminals without colours.
 const GLYPHS: [char; 5] = ['.', '░', '▒', '▓', '█'];
 const MAX_NAME_CHARS: usize = 12;
-/// `123456` and a gap.
+/// Width of a figure such as `123456` and a gap.
 const MIN_CELL_COLUMNS: usize = 7;
 
 pub(super) struct Heat<'m> {
     pub(super) matrix: &'m Matrix,
-    /// What is looked at.
+    /// Returns the shown figure of a pair.
     pub(super) figure: fn(&MatrixCell) -> Option<f64>,
-    /// Nothing is shown by its colour alone.
+    /// Without colours: the characters alone carry the value.
     pub(super) plain: bool,
 }
 
 impl Heat<'_> {
-    /// The least and the most that was measured.
+    /// Returns the least and the greatest measured figure.
     pub(super) fn range(&self) -> Option<[f64; 2]> {
         let figures = self.matrix.cells.iter().filter_map(self.figure);
         figures.fold(None, |range, it| {
@@ -40,7 +40,7 @@ impl Heat<'_> {
         })
     }
 
-    /// The worst of each cell, row by row.
+    /// Returns the worst figure of each cell, row by row.
     fn grid(&self, side: usize) -> Vec<Option<f64>> {
         let mut grid = vec![None; side * side];
         let hosts = self.matrix.hosts.len().max(1);
@@ -56,8 +56,8 @@ impl Heat<'_> {
 }
 
 impl Heat<'_> {
-    /// What stands above it.
-    pub(super) fn words(&self, area: Rect) -> String {
+    /// Returns the line above the matrix.
+    pub(super) fn heading(&self, area: Rect) -> String {
         let Some([least, most]) = self.range() else {
             return "no recent measurement".to_owned();
         };
@@ -85,7 +85,7 @@ impl Heat<'_> {
         MIN_CELL_COLUMNS.max(self.widest() + 1)
     }
 
-    /// For the figure of each pair, below and beside the names of both.
+    /// Whether each pair has room for its figure, beside the names of both hosts.
     fn has_room(&self, area: Rect) -> bool {
         let hosts = self.matrix.hosts.len();
         let width = self.widest() + 1 + hosts * self.wide();
@@ -119,7 +119,7 @@ impl Heat<'_> {
         }
     }
 
-    /// Names stand where there is room for them: of the first of the hosts that fall together.
+    /// Draws the matrix in reduced size. A name stands for the first of the hosts that share a row.
     fn map(&self, area: Rect, buffer: &mut Buffer, range: [f64; 2]) {
         let left = self.widest() + 1;
         let lines = usize::from(area.height.saturating_sub(1));
@@ -185,7 +185,7 @@ fn colour(held: Option<Option<f64>>, range: [f64; 2]) -> Color {
     }
 }
 
-/// That which is read on it.
+/// Returns the text colour that is readable on this colour.
 fn ink_on(ground: Color) -> Color {
     if ground == SHADES[0] || ground == SHADES[SHADES.len() - 1] {
         Color::Indexed(231)

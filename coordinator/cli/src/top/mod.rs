@@ -1,4 +1,4 @@
-//! `reweave top`: the cluster live in a terminal, until Q.
+//! `reweave top`: a live view of the cluster in a terminal, until Q.
 
 mod draw;
 mod heat;
@@ -20,9 +20,9 @@ use crate::error::CliError;
 use crate::page::Color;
 use view::{Shown, Tab, View};
 
-/// Keys are answered at once, and figures are asked for once a second.
+/// Interval of requests. Keys are handled at once.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// More would not fit into one answer.
+/// Maximum number of pairs that fit into one answer.
 const MAX_PAIRS: u32 = 20_000;
 
 /// Watch the cluster live in this terminal
@@ -47,7 +47,7 @@ impl Top {
     }
 }
 
-/// A coordinator that is away is looked for again; what was seen last stays meanwhile.
+/// Runs the view. If the coordinator is lost, the last data stay on the screen while it is searched.
 fn show(
     terminal: &mut DefaultTerminal,
     view: &mut View,
@@ -78,7 +78,7 @@ fn show(
     }
 }
 
-/// Until it is time to look again; whether to go on.
+/// Handles keys until the next request is due. Returns whether to continue.
 fn handle_keys(view: &mut View) -> Result<bool, CliError> {
     let until = Instant::now() + REFRESH_INTERVAL;
     loop {
@@ -94,7 +94,7 @@ fn handle_keys(view: &mut View) -> Result<bool, CliError> {
     }
 }
 
-/// What only one list shows is asked for that one alone.
+/// Requests the data of the current list. Data that only one list needs are requested for that list alone.
 fn look(coordinator: &mut Coordinator, tab: Tab) -> Result<Shown, CliError> {
     Ok(Shown {
         status: coordinator.status()?,

@@ -1,4 +1,4 @@
-//! The lists, one for each tab.
+//! Rows of each tab.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -46,7 +46,7 @@ fn links(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let links = view.shown.status.links.iter().skip(view.above);
     let rest = area.width.saturating_sub(91).max(16);
     let headings = ["link", "load", "", "trouble", "of", "spare", "age"];
-    let row = |it| link(it, trouble::words(it, &view.shown.findings));
+    let row = |it| link(it, trouble::describe(it, &view.shown.findings));
     let widths = [26, 10, 22, rest, 10, 10, 6];
     table(frame, area, headings, widths, links.map(row));
 }
@@ -120,7 +120,7 @@ fn jobs(frame: &mut Frame<'_>, view: &View, area: Rect) {
     table(frame, area, headings, [20, 6, 10, 11, 11, rest], rows);
 }
 
-/// Red where a promise is not kept.
+/// Red if a promise is not kept.
 fn job(job: &JobStatus) -> Row<'static> {
     let promise = job.promise.as_ref();
     let is_broken = promise.is_some_and(|it| it.achieved_bits_per_s < it.predicted_bits_per_s[0]);
@@ -176,7 +176,7 @@ fn matrix(frame: &mut Frame<'_>, view: &View, area: Rect) {
         plain: view.plain,
     };
     let [words, map] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    frame.render_widget(Line::from(heat.words(map)), words);
+    frame.render_widget(Line::from(heat.heading(map)), words);
     frame.render_widget(&heat, map);
 }
 

@@ -35,7 +35,7 @@ fn shown() -> Shown {
     }
 }
 
-/// As it stands on a terminal of this size.
+/// Draws the view on a terminal of this size.
 fn on(width: u16, height: u16, view: &View) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, view)).unwrap();
@@ -52,7 +52,7 @@ fn press(view: &mut View, code: KeyCode) -> bool {
     view.handle_key(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
-/// It was promised more than it has.
+/// Returns a job that was promised a higher rate than it has.
 fn job() -> JobStatus {
     JobStatus {
         job: "h0 and h4".to_owned(),
@@ -73,7 +73,7 @@ fn job() -> JobStatus {
     }
 }
 
-/// The lines in which links stand, from the first on.
+/// Returns the lines from the first link on.
 fn link_lines(text: &str, width: usize) -> Vec<String> {
     let text: Vec<_> = text.chars().collect();
     let lines = text.chunks(width).map(|line| line.iter().collect());
@@ -101,7 +101,7 @@ fn alarms_and_worst_link_show_first() {
     assert!(text(&on(100, 30, &view)).contains("did not answer"));
 }
 
-/// A full link is busy; one that loses packets is in trouble, however little it carries.
+/// A full link is busy; one that loses packets is in trouble even with little load.
 #[test]
 fn link_with_finding_outranks_full_one() {
     let mut shown = shown();
@@ -153,7 +153,7 @@ fn jobs_show_promises_changes_show_waits() {
     view.tab = Tab::Changes;
     let changes = text(&on(110, 30, &view));
     let running = crate::show::phase(&view.shown.status.changes[0]);
-    // Once in what needs attention, and once in the list.
+    // Once among the problems, and once in the list.
     assert_eq!(changes.matches(&running).count(), 2, "{running}\n{changes}");
     view.shown.status.changes.clear();
     assert!(text(&on(110, 30, &view)).contains("no change in progress"));
@@ -179,7 +179,7 @@ fn keys_turn_scroll_pause_and_end() {
     assert!(!press(&mut view, KeyCode::Char('q')));
 }
 
-/// Each line of what stands on it.
+/// Returns the lines of the screen.
 fn lines(terminal: &Terminal<TestBackend>) -> Vec<String> {
     let buffer = terminal.backend().buffer();
     let rows = buffer.content().chunks(buffer.area.width.into());
@@ -209,7 +209,7 @@ fn matrix_shows_figures_where_they_fit() {
     assert_eq!(grounds(" 900"), [Color::Indexed(160)]);
 }
 
-/// The row of h0 over that of h1: neither measures itself. Names stand beside.
+/// The row of h0 stands above that of h1. A host does not measure itself. Names stand beside the rows.
 #[test]
 fn large_matrix_is_coloured_by_measurement() {
     let mut view = View::new(shown());

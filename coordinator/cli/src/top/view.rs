@@ -1,16 +1,16 @@
-//! What is looked at, and what keys do to that.
+//! State of the view, and its key handling.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use reweave_common::operator::{Findings, JobStatus, Matrix, Status};
 
 use crate::trouble;
 
-/// What was seen at one moment.
+/// Data of one moment.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) status: Status,
     pub(super) findings: Findings,
-    /// Both where a view shows them.
+    /// Present only for views that show both.
     pub(super) jobs: Option<Vec<JobStatus>>,
     pub(super) matrix: Option<Matrix>,
 }
@@ -56,12 +56,12 @@ impl Tab {
 pub(super) struct View {
     pub(super) shown: Shown,
     pub(super) tab: Tab,
-    /// How many rows of the list are above the first that is seen.
+    /// Number of rows above the first visible one.
     pub(super) above: usize,
     pub(super) paused: bool,
-    /// The terminal shows no colours.
+    /// The terminal has no colours.
     pub(super) plain: bool,
-    /// Why what is shown is old.
+    /// Reason why the data are old.
     pub(super) away: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl View {
         self.away = Some(why);
     }
 
-    /// Those in trouble first.
+    /// Sorts the lists, those in trouble first.
     fn put_in_order(&mut self) {
         let Shown {
             status,
@@ -110,7 +110,7 @@ impl View {
         jobs.for_each(|jobs| jobs.sort_by_key(|job| std::cmp::Reverse(job.rate_bits_per_s)));
     }
 
-    /// Whether to go on.
+    /// Handles a key. Returns whether to continue.
     pub(super) fn handle_key(&mut self, key: KeyEvent) -> bool {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {

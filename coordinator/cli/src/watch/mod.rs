@@ -1,4 +1,4 @@
-//! `reweave watch`: what happens, line by line, until it is asked to end.
+//! `reweave watch`: events of the cluster, line by line, until it is interrupted.
 
 mod news;
 
@@ -45,7 +45,7 @@ struct Event<'n> {
 }
 
 impl Watch {
-    /// Ends on a signal; a coordinator that is away is waited for.
+    /// Runs until a signal. Waits for a coordinator that is away.
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let mut coordinator = Some(Coordinator::reach(reach)?);
         let mut before = None;
@@ -88,7 +88,7 @@ fn look(coordinator: &mut Coordinator) -> Result<Seen, CliError> {
     }
 }
 
-/// Whether the output still has a reader.
+/// Prints events. Returns whether the output still has a reader.
 fn reads(output: Output, news: &[News]) -> Result<bool, CliError> {
     let time = format_rfc3339_seconds(SystemTime::now()).to_string();
     for news in news {

@@ -1,4 +1,4 @@
-//! What has happened, by what was seen before and after.
+//! Events derived from two consecutive states of the cluster.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::show;
 
 pub(crate) struct Seen {
     pub(crate) status: Status,
-    /// A sentence each.
+    /// One sentence per finding.
     pub(crate) findings: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct News {
     pub(crate) kind: Kind,
-    /// What it is about: a node, a link, a generation, or the sentence itself.
+    /// Subject of the event: a node, a link, a generation, or the sentence itself.
     pub(crate) subject: String,
     pub(crate) words: String,
     #[serde(skip)]
@@ -54,7 +54,7 @@ impl News {
     }
 }
 
-/// Of the first look, only what is wrong and what is under way.
+/// Returns the events between two states. The first state reports only problems and changes in progress.
 pub(crate) fn news(before: Option<&Seen>, after: &Seen) -> Vec<News> {
     let was = before.map(|seen| &seen.status);
     let mut news = generation(was, &after.status);
@@ -148,11 +148,12 @@ fn changes(before: Option<&Status>, after: &Status) -> Vec<News> {
         let found = all.iter().find(|it| it.generation == one.generation);
         found.cloned()
     };
-    let telling = |change: &RunningChange| RunningChange {
+    let without_age = |change: &RunningChange| RunningChange {
         age_ms: 0,
         ..change.clone()
     };
-    let is_news = |now: &&RunningChange| find(was, now).as_ref().map(telling) != Some(telling(now));
+    let is_news =
+        |now: &&RunningChange| find(was, now).as_ref().map(without_age) != Some(without_age(now));
     let now = after.changes.iter().filter(is_news);
     let now = now.map(|now| (now, Some(Ink::Yellow), show::phase(now)));
     let over = was.iter().filter(|was| find(&after.changes, was).is_none());
@@ -174,7 +175,7 @@ fn changes(before: Option<&Status>, after: &Status) -> Vec<News> {
     news.collect()
 }
 
-/// Those that are new, and those that are over. A sentence in which only figures differ is the same.
+/// Returns the sentences that are new or gone. Sentences that differ only in figures count as the same.
 fn sentences(kind: Kind, ink: Ink, before: &[String], after: &[String]) -> Vec<News> {
     let is_in = |all: &[String], one: &str| all.iter().any(|it| gist(it) == gist(one));
     let begun = after.iter().filter(|it| !is_in(before, it));
@@ -205,7 +206,7 @@ mod tests {
         seen
     }
 
-    fn words(before: &Seen, after: &Seen) -> Vec<String> {
+    fn sentences_of(before: &Seen, after: &Seen) -> Vec<String> {
         let news = news(Some(before), after);
         news.into_iter().map(|it| it.words).collect()
     }
@@ -213,7 +214,7 @@ mod tests {
     #[test]
     fn unchanged_status_has_no_news() {
         let other_figures = seen(|it| it.findings[0] = "leaf0 > spine0 is 97 % full".to_owned());
-        assert_eq!(words(&seen(|_| {}), &other_figures), [""; 0]);
+        assert_eq!(sentences_of(&seen(|_| {}), &other_figures), [""; 0]);
     }
 
     #[test]
@@ -253,7 +254,7 @@ mod tests {
     fn change_reported_at_start_and_end() {
         let running = seen(|it| assert!(!it.status.changes.is_empty(), "the sample has one"));
         let over = seen(|it| it.status.changes.clear());
-        assert_eq!(words(&running, &over).len(), 1);
-        assert_eq!(words(&over, &running).len(), 1);
+        assert_eq!(sentences_of(&running, &over).len(), 1);
+        assert_eq!(sentences_of(&over, &running).len(), 1);
     }
 }

@@ -139,9 +139,8 @@ impl IdleFlows {
         since.min().copied()
     }
 
-    /// What idle jobs will send over links between switches that others use now. Links that no other flow uses are
+    /// Returns the expected traffic of idle jobs over links between switches that other flows use now. Other links are
     /// left out.
-    /// in their way.
     pub(crate) fn jobs(&self, world: &World<'_>) -> Vec<JobFacts> {
         let now = world.flows();
         let sends = |flow: &FlowKey| now.binary_search_by_key(flow, |state| state.flow).is_ok();

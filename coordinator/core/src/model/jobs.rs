@@ -203,7 +203,8 @@ impl Job {
         Some((beat.gap.as_secs_f64() / period).min(1.0))
     }
 
-    /// By host, the computing and communicating time of an iteration, or of a second if no period is known.
+    /// Returns the computing and the communicating time of each host in an iteration, or in a second if no period is
+    /// known.
     fn halves(&self, known: Measurements<'_>, ranks: &Ranks<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
         let shares = ranks.collective_shares(&self.hosts)?;
         let period = self

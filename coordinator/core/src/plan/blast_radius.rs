@@ -42,7 +42,7 @@ fn touched_job(job: String, flows: &[Touched]) -> TouchedJob {
     }
 }
 
-/// Why the plan must be forced to be approved.
+/// Returns the reason why the plan can only be approved with force.
 pub(crate) fn too_wide(
     world: &World<'_>,
     state: &State,
@@ -67,7 +67,7 @@ fn percent(share: f64) -> u64 {
     (100.0 * share).round() as u64
 }
 
-/// By flow, how it is touched, and whether it may become slower.
+/// Effect on a flow, and whether it may become slower.
 type Touched = (Option<Touch>, bool);
 
 fn by_job(

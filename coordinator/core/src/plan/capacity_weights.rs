@@ -18,7 +18,7 @@ const MAX_PATH_WEIGHT: f64 = 16.0;
 pub(crate) struct CapacityWeights<'f> {
     fabric: &'f Fabric,
     gbps: BTreeMap<LinkId, f64>,
-    /// By destination switch, the capacity of each node towards it.
+    /// Capacity of each node towards each destination switch.
     rooms: BTreeMap<NodeId, BTreeMap<NodeId, f64>>,
 }
 

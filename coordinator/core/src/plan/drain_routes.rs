@@ -82,7 +82,7 @@ pub(crate) fn plan_with_relays(
     Ok(plan)
 }
 
-/// Why switches cannot hold these tables, some of whose hops have weights.
+/// Returns reasons why switches cannot hold these tables with weights.
 pub(crate) fn unweighable(world: &World<'_>, tables: &Tables) -> Vec<String> {
     let is_weighted = |table: &ForwardingTable| {
         let mut hops = table.towards.values().flatten();
@@ -171,7 +171,7 @@ pub(crate) struct Network<'n> {
 }
 
 impl<'n> Network<'n> {
-    /// With these tables, and the links that are down now.
+    /// Returns the network with these tables, and with the links that are down now.
     pub(crate) fn now(world: &'n World<'_>, state: &State, tables: &'n Tables) -> Self {
         let mut closed = world.down();
         closed.extend(dark(world, state));
@@ -324,7 +324,7 @@ impl RoutesAroundDrain<'_> {
         Ok(table)
     }
 
-    /// None where all next hops stay, or where no node sends there any longer.
+    /// Returns none if all next hops stay, or no node sends there any longer.
     fn other_hops(&self, at: NodeId, to: NodeId) -> Result<Option<Vec<NextHop>>, Partitioned> {
         let is_as_short = self.around.hops(at, to) == self.own.hops(at, to);
         if !is_as_short && self.has_hosts(at) {

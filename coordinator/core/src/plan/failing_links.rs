@@ -39,7 +39,7 @@ struct LinkFault {
     cause: Cause,
 }
 
-/// Why a failing link is not drained.
+/// Reason why a failing link is not drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DrainRefusal {
     CutsOff {
@@ -136,8 +136,8 @@ fn link(fabric: &Fabric, subject: &Subject) -> Option<LinkId> {
     fabric.is_between_switches(found).then_some(found)
 }
 
-/// Whether the policy drained it lately: an operator who ended the drain had a reason, and a plan that was rolled back
-/// would fail again.
+/// Whether the policy drained the link recently: an operator who ended the drain had a reason, and a plan that was
+/// rolled back would fail again.
 fn was_tried(world: &World<'_>, state: &State, tried: LinkId) -> bool {
     let lately = |ended: &&Ended| world.known.now.since(ended.at) < DRAIN_HOLD_OFF;
     let by_policy =

@@ -74,7 +74,7 @@ fn causes_by(evidence: &Sifted, world: &World<'_>) -> (Vec<Cause>, Option<String
     }
 }
 
-/// Why a job is slow. None when its hosts exchange nothing.
+/// Explains why a job is slow. None if its hosts exchange nothing.
 pub(crate) fn explain(
     world: &World<'_>,
     in_force: &InForce,

@@ -89,7 +89,7 @@ struct Beyond<'a> {
     routes: &'a Routes,
     down: &'a BTreeSet<LinkId>,
     pinned: BTreeMap<NodeId, LinkId>,
-    /// None if no node has reported the destination's address.
+    /// None if no node has reported the address of the destination.
     to: Option<NodeId>,
 }
 

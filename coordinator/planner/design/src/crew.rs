@@ -1,7 +1,7 @@
-//! Work that may be done side by side, when the caller has hands for it.
+//! Work that a caller can run in parallel.
 //!
-//! Nothing here starts a thread: the caller does, or does all by itself. What is found never depends
-//! on who did what when.
+//! This module starts no threads: the caller does, or runs everything itself. Results never depend on the order of
+//! execution.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,10 +11,10 @@ pub type Piece<'w> = Box<dyn FnOnce() + Send + 'w>;
 /// Whether there is time for more. A function that always says yes gets the same answer every time.
 pub type InTime<'t> = &'t (dyn Fn() -> bool + Sync);
 
-/// For a caller that has all the time there is.
+/// For a caller without a time limit.
 pub const NO_DEADLINE: InTime<'static> = &|| true;
 
-/// Does all pieces, in any order, and comes back when all are done.
+/// Runs all pieces, in any order, and returns when all are done.
 pub trait Crew: Sync {
     fn all(&self, pieces: Vec<Piece<'_>>);
 }
@@ -29,7 +29,7 @@ impl Crew for Alone {
     }
 }
 
-/// What becomes of each item, in their order.
+/// Applies `work` to each item, and returns the results in their order.
 pub fn each<T: Send, R: Send>(
     crew: &dyn Crew,
     items: Vec<T>,
@@ -43,7 +43,7 @@ pub fn each<T: Send, R: Send>(
     done.into_iter().flatten().collect()
 }
 
-/// The same, up to the first that is enough: who follows it need not be worked on.
+/// Same as `each`, up to the first result that is enough: later items can be skipped.
 pub fn each_until<T: Send, R: Send>(
     crew: &dyn Crew,
     items: Vec<T>,
@@ -89,7 +89,7 @@ impl HourGlass {
     }
 }
 
-/// From the last to the first.
+/// Works from the last item to the first.
 #[cfg(test)]
 pub(crate) struct Backwards;
 

@@ -1,14 +1,14 @@
-//! What an iteration takes, how sure that is, and what a change is therefore worth.
+//! The iteration time with its uncertainty, and the value of a change that follows from it.
 
 use serde::{Deserialize, Serialize};
 
-/// The time of an iteration, and between which times it lies.
+/// The time of an iteration, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub ms: f64,
     pub low_ms: f64,
     pub high_ms: f64,
-    /// What is learned from in an iteration, so that different sizes of a job can be compared.
+    /// Samples per iteration, so that different sizes of a job can be compared.
     pub samples: f64,
 }
 
@@ -17,18 +17,17 @@ impl Estimate {
         self.ms / self.samples
     }
 
-    /// What this many samples take.
+    /// Returns the time for this number of samples.
     pub fn time_ms(&self, samples: f64) -> f64 {
         self.ms_per_sample() * samples
     }
 }
 
-/// What a change to a running job is worth: what it saves in the time that the job has left, and
-/// what it costs.
+/// Value of a change to a running job: time saved in the job's remaining time, and cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
     pub saved_ms: f64,
-    /// What is saved when the old is as fast as it may be, and the new as slow.
+    /// Time saved if the old state is as fast, and the new one as slow, as their intervals allow.
     pub surely_saved_ms: f64,
     pub cost_ms: f64,
 }
@@ -49,7 +48,7 @@ impl Gain {
         self.surely_saved_ms > self.cost_ms
     }
 
-    /// Why it pays or does not.
+    /// Describes why it pays off or not.
     pub fn reason(&self) -> String {
         let [saved, sure, cost] = [self.saved_ms, self.surely_saved_ms, self.cost_ms].map(span);
         if self.pays() {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use reweave_common::input::InputError;
 
-/// Which columns a table has, and where.
+/// Positions of the columns of a table.
 #[derive(Debug)]
 pub struct CsvColumns<'f> {
     file: &'f str,
@@ -83,7 +83,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 impl<'f> CsvRow<'f> {
-    /// What the cell holds, if there is such a cell and it holds something.
+    /// Returns the content of the cell, if it exists and is not empty.
     pub fn optional(&self, key: &str) -> Option<&'f str> {
         let mut cells = self.cells.iter();
         let cell = cells.find(|(name, _)| *name == key)?.1;

@@ -1,11 +1,11 @@
-//! What the leader runs live: a [`Snapshot`](reweave_common::snapshot::Snapshot) in, findings and a plan out.
+//! The live planner of the leader: a [`Snapshot`](reweave_common::snapshot::Snapshot) in, findings and a plan out.
 //!
-//! Everything here is a function of its arguments: [`repair`] says what is wrong, and what would
-//! repair it. Work is bounded by counted evaluations, never by a clock. Whether a plan may be
-//! applied is not decided here: the checker does that, with a model of its own.
+//! Everything here is a function of its arguments: [`repair`] returns the findings and the plan that repairs them. Work
+//! is bounded by counted evaluations, not by a clock. The plan checker decides with a model of its own whether a plan
+//! may be applied.
 //!
-//! The simulator and the search of designs take from here what the leader needs as well: paths and the
-//! switches' hash, max-min fair rates, tables in text.
+//! The simulator and the design search share some parts with the leader: paths and the hash of switches, max-min fair
+//! rates, tables in text.
 
 pub mod assign;
 pub mod causes;

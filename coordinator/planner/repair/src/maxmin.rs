@@ -5,16 +5,16 @@
 
 use reweave_common::units::Rate;
 
-/// What one flow asks for.
+/// Demand of one flow.
 #[derive(Debug, Clone, Copy)]
 pub struct Demand<'a> {
     /// The hops it crosses, as indices into the capacities. One that it crosses twice carries it twice.
     pub hops: &'a [usize],
-    /// It takes no more than this even where there is room.
+    /// Maximum rate of the flow.
     pub most: Option<Rate>,
 }
 
-/// What one flow gets.
+/// Rate of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     pub rate: Rate,
@@ -41,7 +41,7 @@ pub fn max_min(capacities: &[Rate], demands: &[Demand<'_>]) -> Vec<Share> {
         .collect()
 }
 
-/// What stops the rise next.
+/// Next event that ends the rise of flows.
 enum Stop {
     Asked { demand: usize, level: u64 },
     Full { hop: usize, level: u64 },
@@ -57,7 +57,7 @@ impl Stop {
 
 struct Filling<'a> {
     demands: &'a [Demand<'a>],
-    /// By hop: what the stopped flows have left over, and how many flows still rise.
+    /// By hop: capacity that stopped flows leave, and number of rising flows.
     hops: Vec<(u64, u64)>,
     shares: Vec<Option<Share>>,
 }
@@ -78,7 +78,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// The lowest level at which something stops. A demand goes before a hop of the same level.
+    /// Returns the lowest level at which something stops. A demand precedes a hop of the same level.
     fn next_stop(&self) -> Option<Stop> {
         let asked = self.rising().filter_map(|demand| {
             let level = self.demands[demand].most?.bits_per_s();

@@ -1,4 +1,4 @@
-//! What the operator may tune.
+//! Settings of the planner that an operator may change.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ pub struct Policy {
     /// its flows back. Default 0.9: a TCP flow alone on a link keeps it busy to 0.95 and more, and
     /// one reading may fall between two bursts.
     pub full_at: f64,
-    /// A flow that takes this share of the narrowest link on its way is an elephant, worth a pin.
-    /// Default 0.1: ten smaller ones are as many as hashing spreads well by itself.
+    /// Least share of the narrowest link on its path at which a flow is an elephant, worth a pin. Default 0.1: hashing
+    /// spreads ten smaller flows well.
     pub elephant_share: f64,
-    /// On a full link, a flow with less than this share of the largest one's rate is held back by
-    /// something else. Default 0.5: greedy TCP flows that share a queue stay within a factor of two.
+    /// On a full link, a flow below this share of the largest one's rate is limited by something else. Default 0.5:
+    /// greedy TCP flows that share a queue stay within a factor of two.
     pub greedy_share: f64,
     /// A gain below this is not worth moving a flow. Default 0.1: a move may reorder packets, and
     /// the rate of a TCP flow wanders by a few percent anyway.
@@ -23,8 +23,8 @@ pub struct Policy {
     /// Readings older than this say nothing of now. Default 3 s: agents report about once a second,
     /// so two reports may get lost.
     pub most_age: Duration,
-    /// Of how many moves it is weighed one by one whether they are needed. Default 5000: more than any operator wants
-    /// made at once.
+    /// Maximum number of moves that are checked one by one for necessity. Default 5000: more than an operator wants to
+    /// apply at once.
     pub most_evaluations: usize,
 }
 

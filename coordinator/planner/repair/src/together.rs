@@ -1,6 +1,6 @@
-//! Which of many belong together, given pair by pair.
+//! Union-find: groups of connected elements, given pair by pair.
 
-/// Trees of who was joined to whom; each is known by its least.
+/// Trees of joined elements; the least element represents each.
 #[derive(Debug, Clone, Default)]
 pub struct Together(Vec<u32>);
 
@@ -19,7 +19,7 @@ impl Together {
     pub fn first(&mut self, of: usize) -> usize {
         let (before, mut at) = (&mut self.0, of);
         while before[at] as usize != at {
-            // Halves the way for the next caller.
+            // Path halving for later calls.
             before[at] = before[before[at] as usize];
             at = before[at] as usize;
         }

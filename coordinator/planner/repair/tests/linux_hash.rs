@@ -66,7 +66,7 @@ fn compare(policy: HashPolicy, number: u32, weights: [u32; 4]) {
     assert_eq!(chosen, expected.flatten().collect::<String>());
 }
 
-/// Of both protocols, to several hosts.
+/// Returns flows of both protocols to several hosts.
 fn flows() -> impl Iterator<Item = FlowKey> {
     SOURCE_PORTS.map(|port| FlowKey {
         protocol: if port % 2 == 0 {

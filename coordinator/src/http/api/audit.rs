@@ -1,4 +1,4 @@
-//! Audit entries for requests over HTTP, unauthenticated ones included.
+//! Audit entries for requests over HTTP, including unauthenticated ones.
 
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
@@ -19,18 +19,19 @@ use crate::audit::Who;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
-    /// Only what has a lower number.
+    /// Only entries with a lower number.
     before: Option<u64>,
 }
 
-/// Who asked for what, the newest first, as many as fit.
+/// Audit entries, newest first, as many as fit into one answer.
 #[derive(Debug, Serialize, ToSchema)]
 struct Audit {
     audit: Vec<Audited>,
 }
 
-/// Who asked this coordinator for what and when, and whether it was done or refused, the newest first; `before`
-/// asks for older ones. For operators.
+/// Returns the audit log of this coordinator: requests with requester, time and result, newest first.
+///
+/// `before` selects older entries. For operators.
 #[utoipa::path(get, path = "/audit", params(Page), responses((status = 200, description = "Audit log", body = Audit)))]
 pub(super) async fn audit(
     served: State<Served>,
@@ -46,7 +47,7 @@ pub(super) async fn audit(
     }
 }
 
-/// A request with neither token nor certificate never comes as far as the core.
+/// Writes an audit entry for requests without token or certificate, because these never reach the core.
 pub(super) async fn note_strangers(
     State(served): State<Served>,
     request: Request,

@@ -1,4 +1,4 @@
-//! Operators' requests that change something, or may.
+//! Requests of operators that plan or change something.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,15 +17,17 @@ use super::visitor::Visitor;
 use super::wishes::Wish;
 use super::{ApiResult, Number, Options, Served, document, number, options};
 
-/// What would repair the cluster.
+/// A plan, if one is needed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Planned {
-    /// Null when nothing would.
+    /// Null if no plan is needed.
     plan: Option<Plan>,
     not_seen: NotSeen,
 }
 
-/// Plans what would repair the cluster, or what is requested; nothing is changed. For operators.
+/// Makes a plan that repairs the cluster, or the requested plan. Changes nothing.
+///
+/// For operators.
 #[utoipa::path(
     post,
     path = "/plans",
@@ -40,7 +42,7 @@ pub(super) async fn plan(
     wish: Result<Option<Json<Option<Wish>>>, JsonRejection>,
 ) -> ApiResult {
     let wish = wish.map_err(|error| Problem::bad_body(&error))?;
-    // No body and a null both wish for nothing.
+    // An absent body and null both request a repair.
     let wish = wish.and_then(|Json(wish)| wish);
     let request = wish.map_or(Ok(Request::Plan), Request::try_from)?;
     let idempotency = Idempotency::asked(&headers, &visitor, &format!("{request:?}"))?;
@@ -48,11 +50,13 @@ pub(super) async fn plan(
     served.answers.answer(idempotency, asked).await
 }
 
-/// Plans that everything is as it was before this change; nothing is changed yet. For operators.
+/// Makes a plan that restores the state before this change. Changes nothing yet.
+///
+/// For operators.
 #[utoipa::path(
     post,
     path = "/history/{generation}/taking-back",
-    params(("generation" = u64, Path, description = "The number of the plan that was kept"), Key),
+    params(("generation" = u64, Path, description = "Generation of the change"), Key),
     responses((status = 200, description = "A plan", body = Planned))
 )]
 pub(super) async fn take_back(
@@ -98,34 +102,35 @@ impl Planned {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Insistence {
-    /// Keep the change though flows become slower by it; what is unsound is refused all the same.
+    /// Keep the change even if flows become slower. An unsound plan is refused in any case.
     #[serde(default)]
     force: bool,
-    /// Make it at once, also outside the hours that the policy has for changes.
+    /// Apply the change now, outside the change windows of the policy.
     #[serde(default)]
     now: bool,
 }
 
-/// A change that has begun.
+/// A change that has started.
 #[derive(Debug, Serialize, ToSchema)]
 struct Begun {
     generation: Generation,
-    /// Where its record is.
+    /// URL of the record of the change.
     record: String,
 }
 
-/// Has a plan carried out. Its record tells what comes of it; approved once more while it is
-/// carried out, nothing changes, and `force` and `now` come too late. With `If-Match` it is what was shown
-/// under that ETag, or 412. For operators.
+/// Applies a plan. The record of the change shows its progress and outcome.
+///
+/// A repeated approval of a running change has no effect, and its `force` and `now` are ignored. With `If-Match`,
+/// answers 412 unless the plan still has that ETag. For operators.
 #[utoipa::path(
     post,
     path = "/plans/{generation}/approval",
-    params(("generation" = u64, Path, description = "The plan's number"), Insistence, Seen, Key),
+    params(("generation" = u64, Path, description = "Generation of the plan"), Insistence, Seen, Key),
     responses((
         status = 202,
-        description = "It has begun",
+        description = "The change has started",
         body = Begun,
-        headers(("location" = String, description = "URL of its record"))
+        headers(("location" = String, description = "URL of the record of the change"))
     ))
 )]
 pub(super) async fn approve(

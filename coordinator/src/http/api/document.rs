@@ -1,4 +1,4 @@
-//! The API's description of itself, in OpenAPI 3.1.
+//! The OpenAPI 3.1 description of the API.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response as Answer};
@@ -21,13 +21,13 @@ use super::{Served, hooked};
 
 pub(super) const API_ROOT: &str = "/api/v1";
 
-/// Where the record of this change is.
+/// Returns the URL of the record of this change.
 pub(super) fn record(generation: Generation) -> String {
     format!("{API_ROOT}/history/{generation}")
 }
 
-/// Names a plan to the caller, with 202 and where its record is: the plan is not over, and the record says what comes
-/// of it. Without one, the answer holds all there is to say.
+/// Returns 202 with the URL of the record if there is a plan, because the plan is not over. Without a plan, returns
+/// 200.
 pub(super) fn led_to(generation: Option<Generation>, body: impl Serialize) -> Answer {
     let Some(generation) = generation else {
         return Json(body).into_response();
@@ -43,7 +43,7 @@ const TOKEN_SCHEME: &str = "token";
 const CERTIFICATE_SCHEME: &str = "certificate";
 const PROBLEM_RESPONSE: &str = "Problem";
 
-/// No token is needed to learn what can be asked.
+/// Serves the description without a token.
 pub(super) fn routes(document: OpenApi) -> Router<Served> {
     let document = serde_json::to_value(finished(document)).unwrap_or_default();
     let document = Bytes::from(hooked::with_webhooks(document).to_string());
@@ -52,7 +52,7 @@ pub(super) fn routes(document: OpenApi) -> Router<Served> {
     Router::new().route("/openapi.json", get(describe))
 }
 
-/// What is said once of all that is served.
+/// Returns the common parts of the description.
 pub(super) fn head() -> OpenApi {
     let mut info = Info::new("Reweave", env!("CARGO_PKG_VERSION"));
     info.description = Some(API_DESCRIPTION.to_owned());
@@ -93,7 +93,7 @@ fn problem() -> Response {
         .build()
 }
 
-/// Any request may be refused, and what is read may not have changed.
+/// Adds the responses that every operation has: a problem, and 304 for reads.
 fn finished(mut document: OpenApi) -> OpenApi {
     for item in document.paths.paths.values_mut() {
         if let Some(read) = &mut item.get {
@@ -135,7 +135,7 @@ fn known_already() -> Parameter {
         .build()
 }
 
-/// A number is refused that is larger than its type.
+/// Adds the upper limit of an integer type, because larger numbers are refused.
 fn bound(parameter: &mut RefOr<Parameter>) {
     if let RefOr::T(Parameter { schema, .. }) = parameter
         && let Some(RefOr::T(Schema::Object(number))) = schema

@@ -1,4 +1,4 @@
-//! The cluster's state as server-sent events: encoded once, and sent to each viewer.
+//! The state of the cluster as server-sent events. Each event is encoded once for all clients.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::status_cache::{CachedStatus, StatusCache};
 use super::visitor::Visitor;
 use crate::server_context::ServerContext;
 
-/// A client that hears nothing for longer takes the connection for dead.
+/// Interval of keepalives. Clients take a connection for dead after a longer silence.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_FRAME: &[u8] = b":\n\n";
-/// A revoked client is shown no more after that.
+/// Interval of permission checks. A revoked client gets no events after that.
 const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) fn follow(
@@ -53,7 +53,7 @@ struct Viewer {
 }
 
 impl Viewer {
-    /// Nothing more when its token is not good any longer, or when the cache is gone.
+    /// Returns the next event, or nothing once the token is invalid or the cache is gone.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.looked_at.elapsed() >= ACCESS_CHECK_INTERVAL {

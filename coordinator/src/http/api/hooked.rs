@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Each event, and what comes with it.
+/// Each event, and the field with its data.
 const HOOK_EVENTS: [(&str, &str); 6] = [
     ("finding.began", "finding"),
     ("finding.ended", "finding"),
@@ -12,7 +12,7 @@ const HOOK_EVENTS: [(&str, &str); 6] = [
     ("change.ended", "record"),
 ];
 
-/// The document with them.
+/// Adds the webhooks to the document.
 pub(super) fn with_webhooks(mut document: Value) -> Value {
     let hooks: Map<_, _> = HOOK_EVENTS
         .map(|(event, part)| (event.to_owned(), hook(event, part)))
@@ -36,7 +36,7 @@ fn hook(event: &str, part: &str) -> Value {
         "required": ["id", "at_ms", "event", part],
         "properties": {
             "id": { "type": "string", "description": "The same for every delivery attempt" },
-            "at_ms": { "type": "integer", "minimum": 0, "description": "Since 1970, by the coordinator's clock" },
+            "at_ms": { "type": "integer", "minimum": 0, "description": "Milliseconds since 1970, by the coordinator's clock" },
             "event": { "const": event },
             part: what,
         },

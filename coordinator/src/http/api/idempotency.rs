@@ -1,7 +1,7 @@
-//! Idempotent requests: a repetition with the same `Idempotency-Key` gets the answer of the first request.
+//! Idempotent requests: a repeated request with the same `Idempotency-Key` gets the answer of the first.
 //!
-//! The coordinator that answered keeps the answer. A later leader does not have it, and does not need it: making a
-//! plan again changes nothing, and neither does approving a running one.
+//! Only the coordinator that answered keeps the answer. A later leader does not need it: a repeated request for a plan
+//! changes nothing, and neither does a repeated approval of a running plan.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,23 +20,23 @@ use super::visitor::Visitor;
 
 const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 const MAX_KEY_BYTES: usize = 128;
-/// Clients do not try again after that.
+/// Lifetime of an answer. Clients retry for a shorter time.
 const ANSWER_TTL: Duration = Duration::from_hours(24);
-/// A request with an unknown outcome has been decided by then, or is lost.
+/// Lifetime of an entry with unknown outcome: by then the request is decided or lost.
 const UNDECIDED_TTL: Duration = Duration::from_mins(1);
-/// Requests in progress among them. The oldest answers leave first, a visitor's own before those of others; a request in
-/// progress stays, for a repeat would begin it a second time.
+/// Maximum number of entries, requests in progress included. The oldest answers are removed first, a client's own
+/// before those of others. A request in progress stays, because a repeat would start it a second time.
 const MAX_ANSWERS: usize = 1024;
-/// Requests in progress of one visitor, so that one leaves room to the others.
+/// Maximum number of requests in progress of one client, so that others have room.
 const MAX_OPEN_PER_VISITOR: usize = 128;
-/// Together. One that is longer alone is not kept: its request is answered again.
+/// Maximum size of all answers. An answer above it is not kept: a repeated request is processed again.
 const MAX_ANSWERS_BYTES: usize = 64 << 20;
 
-/// Only for the document: it is read from the headers.
+/// The header as a parameter in the API description; the code reads it from the headers.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(super) struct Key {
-    /// The same request with the same key has the answer of the first.
+    /// A repeated request with the same key gets the answer of the first.
     #[param(
         rename = "Idempotency-Key",
         pattern = "^[!-~]{1,128}$",
@@ -46,10 +46,10 @@ pub(super) struct Key {
     key: Option<String>,
 }
 
-/// A request that should be answered once. Without a key, each is another.
+/// A request to be processed once. A request without a key is always a new one.
 pub(super) struct Idempotency {
     key: Option<(Visitor, String)>,
-    /// What is asked, so that a key is not taken for two things.
+    /// Description of the request, so that one key cannot stand for two requests.
     what: String,
 }
 
@@ -66,7 +66,7 @@ impl Idempotency {
         })
     }
 
-    /// The same of what is asked, where that is read after the key.
+    /// Adds to the description what is read after the key.
     pub(super) fn about(self, what: String) -> Self {
         Self { what, ..self }
     }
@@ -86,9 +86,9 @@ struct Kept {
 }
 
 enum AnswerState {
-    /// It is being found.
+    /// The request is in progress.
     NotYet,
-    /// The coordinator did not answer in time, and may do it yet.
+    /// The coordinator did not answer in time, and may still process the request.
     Unknown,
     Answer(StatusCode, HeaderMap, Bytes),
 }
@@ -108,8 +108,8 @@ impl Kept {
 }
 
 impl Answers {
-    /// A refusal is not kept: what was wrong may be repaired by then. A client that leaves before the answer comes asks
-    /// again with the same key, and what was begun must not be begun twice: it goes on.
+    /// Processes a request once. Refusals are not kept, because their reason may disappear. The request continues if
+    /// the client disconnects: the client asks again with the same key, and the work must not start twice.
     pub(super) async fn answer(
         &self,
         idempotency: Idempotency,
@@ -129,7 +129,7 @@ impl Answers {
         kept.await.unwrap_or_else(|_| Err(Problem::unexpected()))
     }
 
-    /// The answer of the first, where there is one.
+    /// Returns the answer of the first request, if there is one. Otherwise marks the request as in progress.
     fn begin(&self, key: &(Visitor, String), what: String) -> Result<Option<Response>, Problem> {
         let mut kept = self.lock();
         kept.retain(|_, kept| kept.is_kept());
@@ -160,14 +160,14 @@ impl Answers {
     }
 
     fn lock(&self) -> MutexGuard<'_, All> {
-        // What is kept is whole at any moment.
+        // The entries are consistent at any moment, even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 type All = BTreeMap<(Visitor, String), Kept>;
 
-/// For one more request of this visitor. The newest is refused where the others are all in progress.
+/// Makes room for one more request of this client. Refuses it if all entries are in progress.
 fn make_room(kept: &mut All, by: &Visitor) -> Result<(), Problem> {
     let open = kept
         .iter()
@@ -183,7 +183,7 @@ fn make_room(kept: &mut All, by: &Visitor) -> Result<(), Problem> {
     Ok(())
 }
 
-/// For room that this visitor needs. Whether there was one.
+/// Removes the oldest answer, to make room for this client. Returns whether there was one.
 fn drop_oldest_answer(kept: &mut All, by: &Visitor) -> bool {
     let answered = kept.iter().filter(|(_, kept)| kept.is_answered());
     let oldest = answered.min_by_key(|((visitor, _), kept)| (visitor != by, kept.since));
@@ -200,7 +200,7 @@ fn bytes(kept: &All) -> usize {
         .sum()
 }
 
-/// A request that is being answered. Dropped before it is, because it was refused, it may be made again.
+/// A request in progress. If it is dropped without an answer, the request can be repeated.
 struct Open {
     answers: Answers,
     key: Option<(Visitor, String)>,
@@ -213,7 +213,7 @@ impl Open {
             self.note(AnswerState::Unknown);
         }
         let (head, body) = asked?.into_parts();
-        // It is in memory already; how much of that stays is bounded.
+        // The body is in memory already, and the kept size is bounded.
         let body = to_bytes(body, usize::MAX).await;
         let body = body.map_err(|_| Problem::unexpected())?;
         if body.len() <= MAX_ANSWERS_BYTES {
@@ -303,7 +303,7 @@ mod tests {
         Idempotency::asked(&headers, by, "the same").expect("a key")
     }
 
-    /// How often those with these keys were answered by the core again.
+    /// Returns how often requests with these keys were processed again.
     async fn made(answers: &Answers, by: &Visitor, keys: &[usize], bytes: usize) -> u32 {
         let made = Arc::<AtomicU32>::default();
         for &nth in keys {
@@ -322,7 +322,7 @@ mod tests {
         Visitor::Token(AccessToken::random().digest())
     }
 
-    /// Begins a request that is in progress from then on, or the status of the refusal.
+    /// Starts a request that stays in progress, or returns the status of the refusal.
     fn begun(answers: &Answers, by: &Visitor, nth: usize) -> Result<(), StatusCode> {
         let key = (by.clone(), nth.to_string());
         match answers.begin(&key, "the same".to_owned()) {
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(made(&answers, &by, &[0], 1).await, 1);
     }
 
-    /// And no panic of a request that was made a second time.
+    /// Whether the answer is a conflict. A request that is processed a second time panics.
     fn is_conflict(answer: ApiResult) -> bool {
         answer.is_err_and(|it| it.into_response().status() == StatusCode::CONFLICT)
     }

@@ -1,7 +1,7 @@
-//! The API for scripts and for the page: JSON over HTTP, versioned by its path.
+//! The API for scripts and for the page: JSON over HTTP, with the version in the path.
 //!
-//! It calls the core as sessions do, in the name of the token's owner. So a role has the same rights here as there,
-//! and nothing is decided here.
+//! Requests go to the core in the name of the token's owner, as sessions' requests do. So a role has the same
+//! permissions here as there, and this module decides nothing.
 
 mod audit;
 mod changing;
@@ -71,7 +71,7 @@ pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Route
     Router::new().nest(document::API_ROOT, api)
 }
 
-/// What is served, and its description, from the same lines.
+/// Returns the routes with their API description.
 fn described() -> OpenApiRouter<Served> {
     OpenApiRouter::with_openapi(document::head())
         .routes(routes!(reading::me))
@@ -107,7 +107,7 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(orders::start))
 }
 
-/// All of it: what is described here is where it is below the root.
+/// Returns the full path of a request, because routes are described relative to the API root.
 fn whole(uri: &Uri) -> String {
     format!("{}{}", document::API_ROOT, uri.path())
 }

@@ -18,16 +18,16 @@ use super::tagged::tagged;
 use super::visitor::Visitor;
 use super::{ApiResult, Name, Options, Served, document, name, options};
 
-/// More than any port has, in Gb/s.
+/// Maximum rate in Gb/s, more than any port has.
 const MAX_RATE_GBPS: f64 = 100_000.0;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Gate {
-    /// As Slurm writes them: `node[01-04,07]`.
+    /// Hosts as a Slurm hostlist: `node[01-04,07]`.
     hosts: String,
-    /// For this job: in the order that it registered first, where it is registered on them.
+    /// Name of the job. If it is registered on these hosts, its first order is returned.
     job: Option<String>,
 }
 
@@ -35,14 +35,14 @@ pub(super) struct Gate {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hosts {
-    /// As Slurm writes them: `node[01-04,07]`.
+    /// Hosts in rank order, as a Slurm hostlist: `node[01-04,07]`.
     hosts: String,
-    /// Its ranks may run in another order: the best as of now, which the answer tells and which stays.
+    /// Allow another rank order. The answer has the best order as of now, which stays fixed.
     #[serde(default)]
     reorder: bool,
 }
 
-/// It is said as it should be, and says what cannot be.
+/// Returns the problem for well-formed input with impossible values.
 fn unfit(detail: String) -> Problem {
     let code = StatusCode::UNPROCESSABLE_ENTITY;
     Problem::new(code, BAD_JOB, detail)
@@ -52,8 +52,8 @@ fn all(hosts: &str) -> Result<Vec<String>, Problem> {
     unfold(hosts).map_err(|error| unfit(format!("hosts: {error}")))
 }
 
-/// Whether hosts are good for a job, what speaks against them, and in which order ranks follow each other best.
-#[utoipa::path(get, path = "/gate", params(Gate), responses((status = 200, description = "What to check of the hosts", body = Allocation)))]
+/// Checks whether hosts are fit for a job, and returns problems and the best rank order.
+#[utoipa::path(get, path = "/gate", params(Gate), responses((status = 200, description = "Problems and rank order of the hosts", body = Allocation)))]
 pub(super) async fn gate(
     served: State<Served>,
     visitor: Visitor,
@@ -72,13 +72,14 @@ pub(super) async fn gate(
     }
 }
 
-/// Tells of a job and its hosts, in the order of its ranks. The same once more says that it is there still. For
-/// operators.
+/// Registers a job and its hosts in rank order.
+///
+/// A repeated request confirms that the job still runs. For operators.
 #[utoipa::path(
     put,
     path = "/jobs/{job}",
     operation_id = "register_job",
-    params(("job" = String, Path, description = "Its name"), Hosts),
+    params(("job" = String, Path, description = "Name of the job"), Hosts),
     responses((status = 200, description = "The job", body = RegisteredJob))
 )]
 pub(super) async fn register(
@@ -99,9 +100,9 @@ pub(super) async fn register(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Phase {
-    /// What it is called.
+    /// Name of the phase.
     name: String,
-    /// From each host to the next, around a ring; nothing is foreseen when left out.
+    /// Rate from each host to the next around a ring, in Gb/s. Without it, nothing is predicted.
     ring_gbps: Option<f64>,
 }
 
@@ -121,12 +122,14 @@ impl Phase {
     }
 }
 
-/// Tells of another phase of its traffic. For operators.
+/// Announces the next traffic phase of a job.
+///
+/// For operators.
 #[utoipa::path(
     put,
     path = "/jobs/{job}/phase",
     operation_id = "enter_phase",
-    params(("job" = String, Path, description = "Its name"), Phase),
+    params(("job" = String, Path, description = "Name of the job"), Phase),
     responses((status = 200, description = "The job", body = RegisteredJob))
 )]
 pub(super) async fn phase(
@@ -155,7 +158,7 @@ async fn order_job(served: &Served, visitor: &Visitor, job: String, order: JobOr
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wish {
-    /// What may be changed for it.
+    /// What may be changed for the job.
     #[param(inline)]
     #[serde(default)]
     topology: Topology,
@@ -164,19 +167,21 @@ pub(super) struct Wish {
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Topology {
-    /// Routes, as the planner sees fit.
+    /// Routes, chosen by the planner.
     #[default]
     Auto,
     /// Nothing.
     None,
 }
 
-/// Plans what repairs its ways, and carries it out as far as the policy lets it. For operators.
+/// Plans routes for a job, and applies the plan if the policy allows it.
+///
+/// For operators.
 #[utoipa::path(
     post,
     path = "/jobs/{job}/start",
     operation_id = "start_job",
-    params(("job" = String, Path, description = "Its name"), Wish, Key),
+    params(("job" = String, Path, description = "Name of the job"), Wish, Key),
     responses(
         (status = 200, description = "No change, with the reason", body = StartedJob),
         (
@@ -211,13 +216,15 @@ async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder)
     Ok(document::led_to(started.generation, started))
 }
 
-/// It is over: what was held for it is let go. Once more, or of no job, this changes nothing. For operators.
+/// Ends a job: predictions and freezes for it end.
+///
+/// A repeated request, or one for an unknown job, changes nothing. For operators.
 #[utoipa::path(
     delete,
     path = "/jobs/{job}",
     operation_id = "end_job",
-    params(("job" = String, Path, description = "Its name")),
-    responses((status = 204, description = "It is over"))
+    params(("job" = String, Path, description = "Name of the job")),
+    responses((status = 204, description = "The job has ended"))
 )]
 pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> ApiResult {
     let (job, order) = (name(path)?, JobOrder::End);

@@ -10,19 +10,19 @@ use reweave_common::operator::Refused;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// An election takes about this long.
+/// Seconds until a retry: an election takes about as long.
 const RETRY_AFTER_S: u16 = 1;
 
-/// As RFC 9457 has it.
+/// Problem details of RFC 9457.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Problem {
-    /// What kind it is, for programs: it never changes its meaning.
+    /// Type of the problem for programs. Its meaning never changes.
     #[serde(rename = "type")]
     kind: &'static str,
     title: &'static str,
     status: u16,
     detail: String,
-    /// Where the leader listens, as a coordinator that does not lead answers.
+    /// Address of the leader, in answers of a follower.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     leader: Option<SocketAddr>,
@@ -52,7 +52,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "urn:reweave:bad-request", detail)
     }
 
-    /// What a client sends is no such thing, or more than is read.
+    /// Returns the problem for an invalid or too large body.
     pub(super) fn bad_body(error: &JsonRejection) -> Self {
         let (code, detail) = (error.status(), error.body_text());
         match code {
@@ -82,7 +82,7 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "urn:reweave:other-site", detail)
     }
 
-    /// Whether what was asked may have been done, or be done yet.
+    /// Whether the request may have been processed, or may still be.
     pub(super) fn is_unknown(&self) -> bool {
         self.kind == NO_ANSWER
     }
@@ -102,7 +102,7 @@ impl Problem {
     }
 }
 
-/// What is said of a job is said as it should be, and cannot be.
+/// Type of a problem with a job's well-formed but impossible values.
 pub(super) const BAD_JOB: &str = "urn:reweave:bad-job";
 const TOO_MANY_JOBS: &str = "urn:reweave:too-many-jobs";
 const CLUSTER_VERSION_TOO_LOW: &str = "urn:reweave:cluster-version-too-low";

@@ -15,13 +15,13 @@ use super::visitor::Visitor;
 use crate::http::tls_listener::Shown;
 use crate::server_context::ServerContext;
 
-/// A page asks a few times a second, a script that polls ten times.
+/// Sustained rate of one client. A page sends a few requests a second, a polling script ten.
 const REQUESTS_PER_S: f64 = 50.0;
-/// For pages that ask for much at once when they are opened.
+/// Burst of one client, for pages that send many requests when they are opened.
 const BURST_REQUESTS: f64 = 100.0;
-/// Strangers from everywhere may ask this many times as often as one visitor.
+/// Ratio of the limit for all unknown clients together to that of one client.
 const STRANGER_FACTOR: f64 = 20.0;
-/// They are remembered while they have not all their requests back.
+/// Maximum number of remembered limits. A limit is forgotten when it is full again.
 const MAX_BUDGETS: usize = 4096;
 
 /// The remaining requests of each client.
@@ -30,21 +30,21 @@ pub(super) struct RateLimits(Arc<Mutex<Budgets>>);
 
 #[derive(Default)]
 struct Budgets {
-    /// Of all at one place together who have no token, or one that has not been good for anything yet: any client can
-    /// make up as many as it likes, and takes nothing from new clients elsewhere.
+    /// Shared limit of all unknown clients at one place: without a token, or with one that was never valid. A client
+    /// can invent any number of tokens, and so cannot take requests from new clients elsewhere.
     strangers: BTreeMap<ClientNetwork, Budget>,
-    /// Of all those elsewhere together: each that is new is asked of the leader.
+    /// Shared limit of all unknown clients on other machines, because the leader is asked about each new one.
     together: Option<Budget>,
     known: BTreeMap<Visitor, Budget>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ClientNetwork {
-    /// This machine.
+    /// The coordinator's own machine.
     Here,
-    /// An address, or of IPv6 a subnet: each machine in it has as many addresses as it likes (RFC 4862).
+    /// An IPv4 address or an IPv6 subnet. A machine has any number of addresses in its subnet (RFC 4862).
     At(IpAddr),
-    /// All that there is no room to remember.
+    /// All places beyond `MAX_BUDGETS`.
     Elsewhere,
 }
 
@@ -67,18 +67,19 @@ impl ClientNetwork {
 struct Budget {
     left: f64,
     at: Instant,
-    /// How many times as much as a visitor's.
+    /// Ratio to the limit of one client.
     times: f64,
 }
 
-/// The core is asked once about a new client, so that its later requests count against its own limit.
+/// Applies the limits. The core is asked once about a new client, so that its later requests count against its own
+/// limit.
 pub(super) async fn hold(
     State((limits, context)): State<(RateLimits, ServerContext)>,
     request: Request,
     next: Next,
 ) -> Response {
     let visitor = Visitor::of(request.headers(), request.extensions()).ok();
-    // A client that has shown a certificate is known.
+    // A client with a verified certificate is known.
     if let Some(member @ Visitor::Member(_)) = &visitor {
         limits.learn(member.clone(), Instant::now());
     }
@@ -140,7 +141,7 @@ impl RateLimits {
         }
     }
 
-    /// A token that is not good any longer is a stranger's.
+    /// Forgets a client whose token has become invalid, so that it counts as unknown.
     fn forget(&self, visitor: Option<&Visitor>) {
         if let Some(visitor) = visitor {
             self.lock().known.remove(visitor);
@@ -148,12 +149,12 @@ impl RateLimits {
     }
 
     fn lock(&self) -> MutexGuard<'_, Budgets> {
-        // A budget is whole at any moment.
+        // A limit is consistent at any moment, even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Once those that have all their requests back are forgotten.
+/// Whether there is room for one more limit. Removes full limits first.
 fn has_room<W: Ord>(budgets: &mut BTreeMap<W, Budget>, now: Instant) -> bool {
     if budgets.len() >= MAX_BUDGETS {
         budgets.retain(|_, budget| budget.refilled(now) < BURST_REQUESTS);

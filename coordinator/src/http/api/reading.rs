@@ -21,15 +21,16 @@ use super::tagged::tagged;
 use super::visitor::Visitor;
 use super::{ApiResult, Name, Number, Options, Served, name, number, options};
 
-/// Who asks, and their role.
-#[utoipa::path(get, path = "/me", responses((status = 200, description = "A member", body = Member)))]
+/// Returns the name and role of the caller.
+#[utoipa::path(get, path = "/me", responses((status = 200, description = "Name and role of the caller", body = Member)))]
 pub(super) async fn me(served: State<Served>, visitor: Visitor) -> ApiResult {
     let member = visitor.name(&served.context).await?;
     Ok(Json(member).into_response())
 }
 
-/// How the cluster is doing, what is wrong first: as it was measured a second ago or later, with all that was
-/// decided.
+/// Returns the status of the cluster, problems first.
+///
+/// Measurements are at most one second old; all decisions are included.
 #[utoipa::path(get, path = "/status", responses((status = 200, description = "The state of the cluster", body = Status)))]
 pub(super) async fn status(
     served: State<Served>,
@@ -40,7 +41,7 @@ pub(super) async fn status(
     Ok(served.status_cache.status().await?.answer(&headers))
 }
 
-/// Nodes and links.
+/// Returns the nodes and links of the fabric.
 #[utoipa::path(get, path = "/fabric", responses((status = 200, description = "The fabric", body = Shown)))]
 pub(super) async fn fabric(
     served: State<Served>,
@@ -51,7 +52,7 @@ pub(super) async fn fabric(
     tagged(&headers, &Shown::of(&served.context.fabric))
 }
 
-/// What slows the jobs, and what may be wrong where nothing is measured.
+/// Returns the findings, and gaps in the measurements that may hide others.
 #[utoipa::path(get, path = "/findings", responses((status = 200, description = "Findings", body = Findings)))]
 pub(super) async fn findings(
     served: State<Served>,
@@ -64,7 +65,7 @@ pub(super) async fn findings(
     }
 }
 
-/// For each pair of hosts that is probed its latency, loss and bandwidth.
+/// Returns latency, loss and bandwidth of each probed pair of hosts.
 #[utoipa::path(get, path = "/matrix", responses((status = 200, description = "The pairs", body = Matrix)))]
 pub(super) async fn matrix(
     served: State<Served>,
@@ -78,7 +79,7 @@ pub(super) async fn matrix(
     }
 }
 
-/// The bandwidth between hosts beside that of their peers, those farthest below them first.
+/// Returns the bandwidth between hosts and the median of their peers, slowest relative to peers first.
 #[utoipa::path(get, path = "/pairs", responses((status = 200, description = "The pairs", body = MeasuredPairs)))]
 pub(super) async fn pairs(
     served: State<Served>,
@@ -92,15 +93,14 @@ pub(super) async fn pairs(
     }
 }
 
-/// Which hosts work together, those that send most first, and what orchestrators have registered of jobs.
+/// Jobs by traffic, those with the highest rate first, and registered jobs.
 #[derive(Debug, Serialize, ToSchema)]
 struct Jobs {
     jobs: Vec<JobStatus>,
     registered: Vec<RegisteredJob>,
 }
 
-/// Which hosts work together now, as their traffic shows, with what was promised them and what they have; and the jobs
-/// that orchestrators have registered.
+/// Returns the jobs that traffic shows, with promised and measured rates, and the registered jobs.
 #[utoipa::path(get, path = "/jobs", responses((status = 200, description = "The jobs", body = Jobs)))]
 pub(super) async fn jobs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> ApiResult {
     let seen = visitor.ask(&served.context, Request::Jobs).await?;
@@ -113,7 +113,7 @@ pub(super) async fn jobs(served: State<Served>, visitor: Visitor, headers: Heade
     }
 }
 
-/// How evenly large flows are spread over links that stand for one another, layer by layer.
+/// Returns how evenly large flows are spread over equivalent links, per layer.
 #[utoipa::path(get, path = "/imbalance", responses((status = 200, description = "The flow imbalance metric", body = Imbalances)))]
 pub(super) async fn imbalance(
     served: State<Served>,
@@ -130,29 +130,29 @@ pub(super) async fn imbalance(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ends {
-    /// The host that sends, or one of its addresses.
+    /// Name or address of the sending host.
     from: String,
-    /// The host that receives, or one of its addresses.
+    /// Name or address of the receiving host.
     to: String,
-    /// Only what comes from this port; with `port`, also a flow that no host sends.
+    /// Source port. Together with `port` it also selects a flow that does not exist.
     source_port: Option<u16>,
-    /// Only what goes to this port.
+    /// Destination port.
     port: Option<u16>,
-    /// Only what goes by this.
+    /// Protocol of the flows.
     protocol: Option<Protocol>,
-    /// Agents trace it for some seconds from now on; for operators.
+    /// Start a new trace, which takes some seconds. For operators.
     #[serde(default)]
     refresh: bool,
 }
 
-/// Which way flows go, and back.
+/// Traced paths in both directions.
 #[derive(Debug, Serialize, ToSchema)]
 struct Traces {
     flows: Vec<TracedFlow>,
 }
 
-/// Which way flows between two hosts go, as their agents traced it last, node by node.
-#[utoipa::path(get, path = "/traces", params(Ends), responses((status = 200, description = "The ways", body = Traces)))]
+/// Returns the last traced paths of flows between two hosts, node by node, in both directions.
+#[utoipa::path(get, path = "/traces", params(Ends), responses((status = 200, description = "The paths", body = Traces)))]
 pub(super) async fn traces(
     served: State<Served>,
     visitor: Visitor,
@@ -176,12 +176,12 @@ pub(super) async fn traces(
     }
 }
 
-/// Why a job is slow.
+/// Returns why a job is slow: from its slowest collective to the link and the cause.
 #[utoipa::path(
     get,
     path = "/explanations/{job}",
     params(("job" = String, Path, description = "Registered name of the job, or one of its hosts")),
-    responses((status = 200, description = "From the job to the cause", body = Explanation))
+    responses((status = 200, description = "Explanation", body = Explanation))
 )]
 pub(super) async fn explanation(
     served: State<Served>,
@@ -203,17 +203,19 @@ pub(super) async fn explanation(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
-    /// Only changes older than this one.
+    /// Only changes older than this generation.
     before: Option<u64>,
 }
 
-/// Changes, the newest first, as many as fit.
+/// Changes, newest first, as many as fit into one answer.
 #[derive(Debug, Serialize, ToSchema)]
 struct History {
     history: Vec<Record>,
 }
 
-/// Changes, the newest first; `before` asks for older ones.
+/// Returns the changes, newest first.
+///
+/// `before` selects older changes.
 #[utoipa::path(get, path = "/history", params(Page), responses((status = 200, description = "The changes", body = History)))]
 pub(super) async fn history(
     served: State<Served>,
@@ -229,11 +231,11 @@ pub(super) async fn history(
     }
 }
 
-/// What became of one plan.
+/// Returns the record of one plan.
 #[utoipa::path(
     get,
     path = "/history/{generation}",
-    params(("generation" = u64, Path, description = "The plan's number")),
+    params(("generation" = u64, Path, description = "Generation of the plan")),
     responses((status = 200, description = "The record", body = Record))
 )]
 pub(super) async fn record(
@@ -254,8 +256,8 @@ pub(super) async fn record(
     }
 }
 
-/// Server-sent events: `status` whenever it changes, twice a second at most, and `trouble` with a
-/// problem when there is none.
+/// Sends events: `status` after each change, at most twice a second, and `trouble` with a problem if there is no
+/// status.
 #[utoipa::path(
     get,
     path = "/events",

@@ -1,4 +1,4 @@
-//! The sandbox: simulates past traffic, flows, a job or a trace with variants. It calls the core only to identify the
+//! The sandbox: simulates past traffic, flows, a job or a trace with variants. The core is asked only to identify the
 //! client, and only the client gets the result.
 
 mod plays;
@@ -33,55 +33,55 @@ use plays::Play;
 use recorded::Trace;
 use scene::{Scene, Source};
 
-/// Connections over which nothing goes for half a minute end.
+/// Time limit of a simulation. Idle connections are closed after 30 s.
 pub(super) const PLAY_TIMEOUT: Duration = Duration::from_secs(25);
-/// A trace in base64, and what is played with it.
+/// Maximum size of a request: a trace in base64, and its settings.
 pub(super) const MAX_BODY_BYTES: usize = 10 << 20;
 const MAX_BURSTS: usize = 20_000;
-/// Links looked at; a core looks at some 20 million a second.
+/// Maximum number of link visits; a core visits some 20 million per second.
 const MAX_LINK_VISITS: u64 = 400_000_000;
 
 type JsonBody<T> = Result<Json<T>, JsonRejection>;
 
-/// What is to be played: a stretch of the past (`from` and `to`), `flows`, a `job`, or a `trace`.
+/// Traffic to simulate: a past period (`from` and `to`), `flows`, a `job`, or a `trace`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plays {
-    /// `2026-11-20T14:00:00Z`, or `15m` for this long ago.
+    /// Start of the period: `2026-11-20T14:00:00Z`, or `15m` for 15 minutes ago.
     from: Option<String>,
     to: Option<String>,
-    /// The table that `reweave sim flows` takes.
+    /// Flow table, as for `reweave sim flows`.
     flows: Option<String>,
-    /// The file that `reweave sim job` takes.
+    /// Job file, as for `reweave sim job`.
     job: Option<String>,
-    /// The timings of a job of operators, whichever file the job names.
+    /// Timings of a job of operators. They replace the file that the job names.
     profile: Option<String>,
     trace: Option<Trace>,
-    /// What flows, a job or a trace are played on; the cluster's own fabric when left out. In variants it is `fabric.toml`,
-    /// and what they call `recorded`.
+    /// Fabric for flows, a job or a trace; by default that of the cluster. Variants refer to it as `fabric.toml` and
+    /// `recorded`.
     fabric: Option<String>,
-    /// At most four.
+    /// At most four variants.
     #[schema(min_items = 1, max_items = 4)]
     variants: Vec<Otherwise>,
 }
 
-/// What is to be otherwise.
+/// A variant.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Otherwise {
     name: String,
-    /// As `reweave sim history --with` takes it. `fabric.toml` is the cluster's own fabric, unless a file here
-    /// is called so.
+    /// Variant, as for `reweave sim history --with`. `fabric.toml` is the cluster's own fabric, unless `files` has that
+    /// name.
     variant: String,
-    /// Fabrics that it names.
+    /// Fabric files that the variant names.
     #[serde(default)]
     files: BTreeMap<String, String>,
 }
 
-/// How the same fared.
+/// Results of a simulation.
 #[derive(Debug, Default, Serialize, ToSchema)]
 struct Played {
-    /// Of the past alone, as the two that follow.
+    /// Start of the period. This field and the next two are present only for past traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,38 +89,39 @@ struct Played {
     /// 1s, 10s or 5min.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolution: Option<&'static str>,
-    /// Of how much of that time there is a history.
+    /// Part of the period with records, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     covered_percent: Option<f64>,
-    /// In the order in which they were asked for.
+    /// Results in the order of the request.
     variants: Vec<Fared>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 struct Fared {
     name: String,
-    /// What `reweave --output json sim history`, `sim flows`, `sim job` or `sim trace` print, with the largest bursts alone
-    /// and without `apiVersion`.
+    /// Output of `reweave --output json sim history`, `sim flows`, `sim job` or `sim trace`, with only the largest
+    /// bursts and without `apiVersion`.
     #[schema(value_type = Option<Object>)]
     compared: Option<Value>,
-    /// Why there is nothing of it.
+    /// Reason why there is no result.
     problem: Option<String>,
 }
 
-/// Plays what was sent in a stretch of the past, flows, a job or a trace: as it was, and as each variant has it. Nothing of
-/// the cluster is changed. An hour at most, and one at a time.
+/// Simulates past traffic, flows, a job or a trace, with the original settings and with each variant.
+///
+/// The cluster is unchanged. The period is at most one hour, and one simulation runs at a time.
 #[utoipa::path(
     post,
     path = "/sandbox",
     request_body = Plays,
-    responses((status = 200, description = "How it fared", body = Played))
+    responses((status = 200, description = "Results", body = Played))
 )]
 pub(super) async fn play(
     State(served): State<Served>,
     visitor: Visitor,
     sent: HttpRequest,
 ) -> ApiResult {
-    // No other client may send as much.
+    // Only known clients may send as much data.
     visitor.name(&served.context).await?;
     let asked = Json::<Plays>::from_request(sent, &()).await;
     let Json(mut asked) = asked.map_err(|error| Problem::bad_body(&error))?;
@@ -175,7 +176,7 @@ async fn past(served: &Served, [from, to]: [Moment; 2]) -> Result<(Source, Playe
     Ok((Source::Past { bursts, from }, played))
 }
 
-/// Commands that moved circuits until then, or until now, as far as the history knows.
+/// Returns the commands that moved circuits until then, or until now, as far as the history has them.
 async fn moved(served: &Served, until: Option<Moment>) -> Result<Vec<String>, Problem> {
     if served.context.fabric.opticals().len() == 0 {
         return Ok(Vec::new());
@@ -227,12 +228,13 @@ impl Otherwise {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
-    /// Its text.
+    /// Text of the variant.
     variant: String,
 }
 
-/// Plans that nothing is sent over the links that a variant does without; nothing is changed yet. What it says
-/// besides of ways, hosts, hashes and fabrics no plan can bring about, and it is refused. For operators.
+/// Makes a plan that drains the links which a variant removes. Changes nothing yet.
+///
+/// Changes of paths, hosts, hashes and fabrics cannot be planned and are refused. For operators.
 #[utoipa::path(
     post,
     path = "/sandbox/plan",
@@ -254,7 +256,7 @@ pub(super) async fn promote(
     served.answers.answer(idempotency, asked).await
 }
 
-/// The links that a plan can lead traffic away from, if that is all that is wanted.
+/// Returns the links that the variant removes, if it changes nothing else.
 fn doing_without(variant: &str) -> Result<Vec<String>, Problem> {
     let file = VariantFile::parse("variant", variant);
     let file = file.map_err(|error| refused("urn:reweave:no-such-variant", error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Proposed plans with an `ETag` for what is shown of them, and approvals of what was shown.
+//! Offered plans with an `ETag`, and approvals of exactly the plan that was shown.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -11,11 +11,11 @@ use super::tagged::Tagged;
 use super::visitor::Visitor;
 use super::{ApiResult, Number, Served, document, number};
 
-/// Only for the document: it is read from the headers.
+/// The header as a parameter in the API description; the code reads it from the headers.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(super) struct Seen {
-    /// The ETag of the plan as it was shown: 412 where something else would be approved.
+    /// ETag of the plan as it was shown. Answers 412 if the plan has changed.
     #[param(
         rename = "If-Match",
         required = false,
@@ -26,12 +26,13 @@ pub(super) struct Seen {
     seen: Option<String>,
 }
 
-/// A plan on offer, with what it changes, promises, and touches. Its ETag stands for that, but for how many
-/// flows of a job are sending just now.
+/// Returns an offered plan with its changes, predictions and affected jobs.
+///
+/// Its ETag covers all of that except the number of flows of a job that send now.
 #[utoipa::path(
     get,
     path = "/plans/{generation}",
-    params(("generation" = u64, Path, description = "The plan's number")),
+    params(("generation" = u64, Path, description = "Generation of the plan")),
     responses((
         status = 200,
         description = "The plan",
@@ -67,7 +68,7 @@ fn shown(headers: &HeaderMap, plan: &Plan) -> ApiResult {
     Ok(tagged.ok_or_else(Problem::unexpected)?.answer(headers))
 }
 
-/// A client that approves asks this, with these headers.
+/// Returns the approval request for these headers.
 pub(super) fn asked(
     headers: &HeaderMap,
     generation: Generation,
@@ -88,7 +89,8 @@ pub(super) fn asked(
     }
 }
 
-/// A weak one is equal to none (RFC 9110, section 13.1.1). Empty elements of a list mean nothing (5.6.1.2).
+/// Returns the ETags of a header. A weak one equals none (RFC 9110, section 13.1.1). Empty list elements are ignored
+/// (5.6.1.2).
 fn tags_of(text: &str) -> Result<Vec<String>, Problem> {
     let mut tags = Vec::new();
     let elements = text.split(',').map(str::trim);

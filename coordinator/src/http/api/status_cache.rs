@@ -1,8 +1,8 @@
 //! One status of the cluster for all requests at about the same time.
 //!
-//! With thousands of agents, a status costs the core, and its encoding a core of the machine, more than an answer may
-//! take. It is made once, and valid until a decision is made, or for a short while. While clients ask, the next one
-//! is ready before it expires. Fifty viewers cost as much as one, plus the sending. Permissions and leadership are
+//! With thousands of agents, a status costs much time of the core, and its encoding a CPU core more than an answer may
+//! take. So it is made once, and is valid until the next decision or for a short time. While clients ask, the next one
+//! is ready before it expires. Fifty clients cost as much as one, plus the sending. Permissions and leadership are
 //! checked for each request.
 
 use std::sync::{Arc, Mutex};
@@ -22,11 +22,11 @@ use crate::http;
 use crate::intake::Asker;
 use crate::server_context::ServerContext;
 
-/// The eye sees no more of numbers.
+/// Interval of new statuses: a faster display would be no more readable.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
-/// Longer than it takes until there is another.
+/// Lifetime of a status, longer than the time to make the next.
 const STATUS_TTL: Duration = Duration::from_secs(1);
-/// A client that asked is taken to ask again for this long.
+/// A client is expected to ask again within this time.
 const INTEREST_TTL: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -34,9 +34,9 @@ pub(in crate::http) struct StatusCache(Arc<Shared>);
 
 struct Shared {
     context: ServerContext,
-    /// None before the first, and when no client looks.
+    /// None before the first status, and while no client asks.
     shown: watch::Sender<Option<CachedStatus>>,
-    /// Of the task that makes the next.
+    /// Lock of the task that makes the next status.
     turn: Turn<()>,
     asked: Mutex<Option<Instant>>,
     reader_arrived: Notify,
@@ -44,7 +44,7 @@ struct Shared {
 
 #[derive(Clone)]
 pub(super) struct CachedStatus {
-    /// `status`, or `trouble`: why there is none.
+    /// The event `status`, or `trouble` with the reason why there is no status.
     pub(super) event: Bytes,
     seen: Option<Seen>,
     fresh: Fresh,
@@ -53,20 +53,20 @@ pub(super) struct CachedStatus {
 #[derive(Clone)]
 struct Seen {
     status: Arc<Status>,
-    /// The same, as it goes over the line.
+    /// The encoded status.
     tagged: Tagged,
 }
 
-/// How new something is that the core answered.
+/// Age of an answer of the core.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct Fresh {
     begun: Instant,
-    /// It shows this many decisions for sure.
+    /// Number of decisions that the answer includes at least.
     decisions: u64,
 }
 
 impl Fresh {
-    /// Of what is asked now.
+    /// Returns the age of an answer to a request made now.
     pub(in crate::http) fn now(context: &ServerContext) -> Self {
         Self {
             begun: Instant::now(),
@@ -74,14 +74,14 @@ impl Fresh {
         }
     }
 
-    /// Whether it is new enough for a client that knows of this many decisions.
+    /// Whether the answer is recent and includes this number of decisions.
     pub(in crate::http) fn is_good(self, decisions: u64) -> bool {
         self.decisions >= decisions && self.begun.elapsed() < STATUS_TTL
     }
 }
 
 impl StatusCache {
-    /// They are made for as long as there is a runtime.
+    /// Starts the cache. Statuses are made as long as the runtime exists.
     pub(in crate::http) fn begin(context: ServerContext) -> Self {
         let status_cache = Self(Arc::new(Shared {
             context,
@@ -94,7 +94,7 @@ impl StatusCache {
         status_cache
     }
 
-    /// All that follow come as they change; the first one soon.
+    /// Subscribes to new statuses; the first one follows soon.
     pub(super) fn follow(&self) -> watch::Receiver<Option<CachedStatus>> {
         let mut shown = self.0.shown.subscribe();
         shown.mark_changed();
@@ -102,14 +102,14 @@ impl StatusCache {
         shown
     }
 
-    /// Shows all that was decided before this was asked.
+    /// Returns a status that includes all decisions before this call.
     pub(super) async fn status(&self) -> Result<Tagged, Problem> {
         *lock(&self.0.asked) = Some(Instant::now());
         Ok(self.seen().await?.tagged)
     }
 
-    /// The same for a machine that comes by: none is made for its next time. None where another leads,
-    /// or the core is too busy.
+    /// Returns the status for a monitor, which does not count as a client: no further status is made for it. Returns
+    /// none if another coordinator leads, or the core is too busy.
     pub(in crate::http) async fn passing(&self) -> Option<Arc<Status>> {
         Some(self.seen().await.ok()?.status)
     }
@@ -148,7 +148,7 @@ impl StatusCache {
             }
             if self.has_readers() {
                 let _turn = self.0.turn.lock().await;
-                // Followers of the events are sent errors, and a client that asks gets them too.
+                // Subscribers receive errors as events, and requests receive them as answers.
                 let _ = self.make().await;
             } else {
                 self.0.shown.send_if_modified(|shown| {
@@ -165,7 +165,7 @@ impl StatusCache {
         asks || self.0.shown.receiver_count() > 0
     }
 
-    /// In turn.
+    /// Makes a status. One task at a time does so.
     async fn make(&self) -> Result<Seen, Problem> {
         let fresh = Fresh::now(&self.0.context);
         let made = match look(&self.0.context).await {
@@ -201,8 +201,7 @@ async fn look(context: &ServerContext) -> Result<Box<Status>, Problem> {
     }
 }
 
-/// As it goes over the line, to those who follow and to those who ask. Sessions of agents do not wait
-/// meanwhile.
+/// Encodes the status for events and for answers, on a thread that does not delay sessions of agents.
 async fn encoded(status: Box<Status>) -> Result<(Bytes, Seen), Problem> {
     let encoding = spawn_blocking(move || {
         let status: Arc<Status> = status.into();
@@ -219,7 +218,7 @@ async fn encoded(status: Box<Status>) -> Result<(Bytes, Seen), Problem> {
 
 const EVENT_TERMINATOR: &[u8] = b"\n\n";
 
-/// JSON is one line.
+/// Formats an event; JSON fits on one line.
 fn event(name: &str, json: &[u8]) -> Bytes {
     [
         b"event: ",

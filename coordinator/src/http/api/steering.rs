@@ -1,4 +1,4 @@
-//! Holds, resumes and aborts a running plan.
+//! Hold, resume and abort a running plan.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,20 +14,22 @@ use super::problem::Problem;
 use super::visitor::Visitor;
 use super::{ApiResult, Number, Served, document, number};
 
-/// What becomes of a plan.
+/// State of the plan after the request.
 #[derive(Debug, Serialize, ToSchema)]
 struct Steered {
     generation: Generation,
     how: Steering,
-    /// Where its record is.
+    /// URL of the record of the plan.
     record: String,
 }
 
-/// Stops a plan on its way: what it has begun ends, and it begins nothing else until it may. For operators.
+/// Pauses a plan: steps that have started are completed, and no further step starts.
+///
+/// For operators.
 #[utoipa::path(
     post,
     path = "/plans/{generation}/hold",
-    params(("generation" = u64, Path, description = "The plan's number"), Key),
+    params(("generation" = u64, Path, description = "Generation of the plan"), Key),
     responses((status = 200, description = "Held: no further step starts", body = Steered))
 )]
 pub(super) async fn hold(
@@ -39,12 +41,13 @@ pub(super) async fn hold(
     steer(&served, &visitor, &headers, path, Steering::Hold).await
 }
 
-/// Lets a plan go on that is held, by a person or because something could not be done, which is tried again at
-/// once. For operators.
+/// Resumes a plan that was paused by an operator or by a failed step. The failed step is retried at once.
+///
+/// For operators.
 #[utoipa::path(
     post,
     path = "/plans/{generation}/resume",
-    params(("generation" = u64, Path, description = "The plan's number"), Key),
+    params(("generation" = u64, Path, description = "Generation of the plan"), Key),
     responses((status = 200, description = "Resumed", body = Steered))
 )]
 pub(super) async fn resume(
@@ -56,12 +59,13 @@ pub(super) async fn resume(
     steer(&served, &visitor, &headers, path, Steering::Resume).await
 }
 
-/// Gives a plan up: what was done is rolled back, in an order in which nothing is lost; one that has not begun is
-/// withdrawn. For operators.
+/// Aborts a plan and rolls back its changes without packet loss.
+///
+/// A plan that has not started is withdrawn. For operators.
 #[utoipa::path(
     post,
     path = "/plans/{generation}/abort",
-    params(("generation" = u64, Path, description = "The plan's number"), Key),
+    params(("generation" = u64, Path, description = "Generation of the plan"), Key),
     responses((status = 200, description = "Aborted", body = Steered))
 )]
 pub(super) async fn abort(

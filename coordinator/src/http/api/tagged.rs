@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::problem::Problem;
 use crate::hex::hex;
 
-/// Enough to tell answers apart.
+/// Length of a hash that distinguishes answers.
 const ETAG_BYTES: usize = 12;
 
-/// JSON, and its `ETag`. Cheap to clone.
+/// Encoded JSON with its `ETag`. Clones are cheap.
 #[derive(Clone)]
 pub(super) struct Tagged {
     body: Bytes,
@@ -27,7 +27,7 @@ impl Tagged {
         Some(Self { body, tag })
     }
 
-    /// Distinguished by what stands for it.
+    /// Returns an answer whose `ETag` is made from the seal.
     pub(super) fn sealed(body: Bytes, seal: &str) -> Option<Self> {
         let tag = HeaderValue::from_str(&format!("\"{seal}\"")).ok()?;
         Some(Self { body, tag })
@@ -48,11 +48,11 @@ impl Tagged {
     }
 }
 
-/// As RFC 9110 has it: any, or one of a list, be it weak or not.
+/// Whether the header has this tag (RFC 9110): `*`, or one tag of a list, weak or strong.
 fn has_it(asked: &HeaderMap, tag: &HeaderValue) -> bool {
     let lists = asked.get_all(header::IF_NONE_MATCH).iter();
     let lists = lists.filter_map(|list| list.to_str().ok());
-    // None of ours has a comma.
+    // Own tags contain no comma.
     let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
     tags.any(|it| it == "*" || it.strip_prefix("W/").unwrap_or(it).as_bytes() == tag.as_bytes())
 }

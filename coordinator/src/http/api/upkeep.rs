@@ -14,26 +14,27 @@ use super::problem::Problem;
 use super::visitor::Visitor;
 use super::{ApiResult, Name, Served, document, name};
 
-/// How far the work should come.
+/// Stage of maintenance to reach.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Work {
     stage: MaintenanceStage,
 }
 
-/// Begins work on a switch or an optical switch, or brings it to its next stage; the answer has the plan
-/// by which nothing passes it, or by which it carries again, where routes have to change for that. Work
-/// may begin only where it is proven that nothing passes. For operators.
+/// Starts maintenance of a switch or an optical switch, or moves it to its next stage.
+///
+/// If routes have to change, the answer has a plan that drains the switch or returns it to traffic. The stage `working`
+/// requires the proof that no traffic passes the switch. For operators.
 #[utoipa::path(
     put,
     path = "/maintenance/{name}",
-    params(("name" = String, Path, description = "The name of the switch")),
+    params(("name" = String, Path, description = "Name of the switch")),
     request_body = Work,
     responses(
         (status = 200, description = "Stage reached: no route changes needed", body = Planned),
         (
             status = 202,
-            description = "Waits for this plan, which is on offer",
+            description = "The stage needs this plan, which is offered",
             body = Planned,
             headers(("location" = String, description = "URL of the record of the plan"))
         )
@@ -53,13 +54,15 @@ pub(super) async fn maintain(
     Ok(document::led_to(planned.generation(), planned))
 }
 
-/// Ends the work on a switch. For operators.
+/// Ends the maintenance of a switch.
+///
+/// For operators.
 #[utoipa::path(
     delete,
     path = "/maintenance/{name}",
     operation_id = "end_maintenance",
-    params(("name" = String, Path, description = "The name of the switch")),
-    responses((status = 204, description = "It is ended"))
+    params(("name" = String, Path, description = "Name of the switch")),
+    responses((status = 204, description = "Maintenance has ended"))
 )]
 pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> ApiResult {
     let (name, stage) = (name(path)?, None);
@@ -74,7 +77,9 @@ struct Hosts {
     hosts: Vec<String>,
 }
 
-/// No plan may touch a link that flows of this host's job use. For operators.
+/// Freezes the job of this host: no plan may touch a link that its flows use.
+///
+/// For operators.
 #[utoipa::path(
     put,
     path = "/frozen/{host}",
@@ -86,7 +91,9 @@ pub(super) async fn freeze(served: State<Served>, visitor: Visitor, path: Name) 
     froze(&served, &visitor, Request::Freeze { hosts }).await
 }
 
-/// Plans may touch its links again. For operators.
+/// Thaws the job of this host: plans may touch its links again.
+///
+/// For operators.
 #[utoipa::path(
     delete,
     path = "/frozen/{host}",

@@ -1,4 +1,4 @@
-//! Authentication over HTTP: a token whose digest the cluster has, or over TLS a certificate.
+//! Authentication over HTTP: a token whose digest the cluster has, or a certificate over TLS.
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -14,7 +14,7 @@ use crate::http::tls_listener::Shown;
 use crate::intake::Asker;
 use crate::server_context::ServerContext;
 
-/// How browsers say whether the page that asks is from the same place.
+/// Header in which browsers report whether a request comes from a page of the same origin.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub(super) enum Visitor {
 }
 
 impl Visitor {
-    /// A client that sends a token asks by that, also where it has shown a certificate.
+    /// Returns the identity of a client. A token wins over a certificate.
     pub(super) fn of(headers: &HeaderMap, extensions: &Extensions) -> Result<Self, Problem> {
         let shown = extensions.get::<ConnectInfo<Shown>>();
         let member = shown.and_then(|ConnectInfo(it)| it.member.clone());
@@ -56,7 +56,7 @@ impl Visitor {
         }
     }
 
-    /// What the core refuses is a problem.
+    /// Sends a request to the core, and returns a refusal as a problem.
     pub(super) async fn ask(
         &self,
         context: &ServerContext,
@@ -69,7 +69,7 @@ impl Visitor {
         }
     }
 
-    /// The core's word on the client, and that no other coordinator leads, without what it would answer.
+    /// Checks that the client has permission and that this coordinator leads, without making an answer.
     pub(super) async fn may(
         &self,
         context: &ServerContext,
@@ -94,7 +94,8 @@ impl Visitor {
     }
 }
 
-/// Browsers show a certificate in the name of any page; what a page of another site asks, its reader did not.
+/// Whether a request comes from this page. Browsers present a certificate for requests of any page, and a page of
+/// another origin does not act for the operator.
 fn is_of_page(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().ok());
     let site = text(SEC_FETCH_SITE).is_none_or(|site| matches!(site, Some("same-origin" | "none")));

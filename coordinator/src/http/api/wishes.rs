@@ -9,23 +9,22 @@ use utoipa::ToSchema;
 
 use super::problem::Problem;
 
-/// What is wanted of a plan: one of these.
+/// Kind of the requested plan: exactly one field.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(min_properties = 1, max_properties = 1)]
 pub(super) struct Wish {
-    /// These links carry nothing, those of these switches, or those through these optical switches, and all others
-    /// what would go there by itself. None: all carry again.
+    /// All links to drain. A switch or an optical switch stands for all its links. An empty list ends all drains.
     #[schema(nullable = false)]
     drain: Option<Vec<String>>,
-    /// What switches send each of several equal ways.
+    /// How switches weight equal-cost paths.
     #[schema(inline, nullable = false)]
     weights: Option<Weights>,
-    /// All that these optical switches should hold, by their names; others stay as they are. None: those circuits that
-    /// surely speed up what is sent now.
+    /// All circuits of these optical switches; other switches stay unchanged. Without a switch, the plan has circuits
+    /// that speed up the current traffic.
     #[schema(value_type = Option<BTreeMap<String, CircuitSet>>, nullable = false)]
     circuits: Option<BTreeMap<OpticalName, CircuitSet>>,
-    /// The job that is registered by this name starts in a better order of its ranks the next time.
+    /// Registered job whose next start gets a better rank order.
     #[schema(nullable = false)]
     ranks: Option<String>,
 }
@@ -33,9 +32,9 @@ pub(super) struct Wish {
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Weights {
-    /// Each gets what it is worth.
+    /// By their capacity.
     ByWorth,
-    /// All get the same.
+    /// Equally.
     Even,
 }
 

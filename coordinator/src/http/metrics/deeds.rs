@@ -4,7 +4,7 @@ use super::page::{Kind, Page};
 use crate::counters::{Ending, EventCounters, Fate};
 use crate::webhooks::DeliveryCounters;
 
-/// Writes all kinds of endings, also with zero, so that the first one of a kind shows as an increase.
+/// Writes every outcome, also with zero, so that the first event of a kind shows as an increase.
 pub(super) fn endings(page: &mut Page, endings: &EventCounters<Ending>) {
     let name = "reweave_plans_total";
     let help = "Plans that ended while this coordinator led, by outcome.";
@@ -15,7 +15,7 @@ pub(super) fn endings(page: &mut Page, endings: &EventCounters<Ending>) {
     }
 }
 
-/// Webhooks are labelled by their order, because two of them may have the same host.
+/// Webhooks are labelled by their index, because two of them may have the same host.
 pub(super) fn deliveries(page: &mut Page, hooks: &[DeliveryCounters]) {
     let name = "reweave_webhook_deliveries_total";
     let help = "Webhook events, by hook and outcome.";

@@ -4,7 +4,7 @@ use reweave_common::operator::Imbalances;
 
 use super::page::{Kind, Page};
 
-/// Each job is a series, and there may be very many jobs.
+/// Maximum number of jobs, because each is a series.
 const MAX_JOBS: usize = 64;
 
 pub(super) fn imbalances(page: &mut Page, found: &Imbalances) {

@@ -1,4 +1,4 @@
-//! Metrics of the log and of agreement, which all coordinators report, followers included.
+//! Metrics of the log and of replication, which all coordinators report.
 
 use reweave_replica::{MemberId, Status};
 

@@ -28,10 +28,10 @@ pub(super) use work::Work;
 #[derive(Default)]
 pub(super) struct Sight<'s> {
     pub(super) leads: bool,
-    /// None where another leads, and while the core is busy.
+    /// None if another coordinator leads, or while the core is busy.
     pub(super) status: Option<&'s Status>,
     pub(super) work: Option<&'s Work>,
-    /// None before there is a log.
+    /// None before the log is read.
     pub(super) log: Option<Log<'s>>,
     pub(super) disk_is_full: bool,
     pub(super) counts: Counts,
@@ -42,7 +42,7 @@ pub(super) struct Sight<'s> {
     pub(super) deliveries: Arc<[DeliveryCounters]>,
 }
 
-/// Every family with its help and kind, and its samples below it.
+/// Writes each family with help, type and samples.
 pub(super) fn text(sight: &Sight<'_>) -> String {
     let mut page = Page::default();
     build(&mut page);
@@ -313,7 +313,7 @@ mod tests {
         }
     }
 
-    /// An agent that has not said so yet has none: zero would be a claim.
+    /// An agent that has not reported the counter has no series: zero would be a claim.
     #[test]
     fn stray_packet_metrics_have_labels() {
         let kinds = |malformed, foreign, late| Strays {

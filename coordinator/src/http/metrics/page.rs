@@ -35,7 +35,7 @@ impl Page {
         let _ = writeln!(self.0, "{name}{labels} {}", value.into());
     }
 
-    /// A family of one sample without labels.
+    /// Adds a family of one sample without labels.
     pub(super) fn single(&mut self, kind: Kind, name: &str, help: &str, value: impl Into<f64>) {
         self.family(kind, name, help);
         self.sample(name, &[], value);

@@ -8,9 +8,9 @@ use reweave_common::operator::{Finding, Findings, Imbalances, JobStatus};
 use super::evenness::imbalances;
 use super::page::{Kind, Page, count};
 
-/// Each job is a label. Of more jobs, only the ones that send most are reported.
+/// Maximum number of jobs; of more, those with the highest rate are reported.
 const MAX_JOBS: usize = 100;
-/// The class of pins that bring nothing. It is added to the classes of causes.
+/// Class of useless pins, in addition to the classes of causes.
 const USELESS_PIN_CLASS: &str = "useless-pin";
 
 pub(in crate::http) struct Work {
@@ -54,7 +54,7 @@ fn class(finding: &Finding) -> String {
     }
 }
 
-/// The class as it is spelt in JSON.
+/// Returns the class as it is spelt in JSON.
 fn letters(class: Class) -> String {
     let letters = serde_json::to_value(class).unwrap_or_default();
     letters.as_str().unwrap_or_default().to_owned()
@@ -138,7 +138,7 @@ mod tests {
         );
     }
 
-    /// An alarm for a class that is called otherwise would never come up.
+    /// A rule with a misspelt class would never fire.
     #[test]
     fn prometheus_rules_use_existing_classes() {
         let rules = include_str!("../../../../deploy/prometheus/reweave.rules.yml");

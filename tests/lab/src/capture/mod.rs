@@ -20,9 +20,9 @@ use crate::cluster::Cluster;
 use crate::error::LabError;
 use crate::packet::{BLOCK_TIMEOUT, Header, HeaderRing};
 
-/// All headers up to those of transport, options and all.
+/// Enough for all headers up to transport, with options.
 const SNAP_LENGTH_BYTES: usize = 128;
-/// How many packets of a node are kept.
+/// Maximum number of packets kept per node.
 const MAX_PACKETS_PER_NODE: usize = 1 << 16;
 
 /// The head of a packet, kept.
@@ -63,7 +63,7 @@ pub(crate) struct Capture {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the recording thread and its owner share.
+/// State shared by the recording thread and its owner.
 struct Tape {
     records: Mutex<VecDeque<Record>>,
     /// Packets that came faster than they were recorded.
@@ -103,10 +103,10 @@ impl Capture {
         })
     }
 
-    /// What was recorded up to now, as a pcapng file.
+    /// Returns the packets recorded so far, as a pcapng file.
     pub(crate) fn file(&self, cluster: &Cluster) -> Result<Vec<u8>, LabError> {
         let names = cluster.inside(self.node, interface_names)?;
-        // What has just passed is still in the kernel's hands.
+        // The kernel still holds the latest packets.
         thread::sleep(2 * BLOCK_TIMEOUT);
         let records = self.tape.records();
         let missed = self.tape.missed.load(Relaxed);
@@ -133,7 +133,7 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         self.tape.ended.store(true, Relaxed);
-        // It fails only when the counter is full, and then the thread is awake.
+        // The write fails only if the counter is full, and then the thread is awake.
         let _ = self.tape.wake.write(1);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -175,7 +175,7 @@ fn keep(records: &mut VecDeque<Record>, header: &Header<'_>) {
     records.push_back(Record::new(header));
 }
 
-/// Of the calling thread's network.
+/// Returns the interfaces in the calling thread's network namespace.
 fn interface_names() -> BTreeMap<u32, String> {
     let Ok(interfaces) = if_nameindex() else {
         return BTreeMap::new();

@@ -32,7 +32,7 @@ pub(super) fn file<'r>(
         file.extend(interface(&name(*index), snap_bytes));
     }
     for record in records {
-        // All were put in above.
+        // All interfaces were added above.
         let place = interfaces.partition_point(|index| *index < record.interface);
         file.extend(packet(record, place as u32));
     }
@@ -43,7 +43,7 @@ fn section(comment: &str) -> Vec<u8> {
     let mut body = BYTE_ORDER_MAGIC.to_ne_bytes().to_vec();
     body.extend(1_u16.to_ne_bytes());
     body.extend(0_u16.to_ne_bytes());
-    // How long the section is, is not said.
+    // The length of the section is left unspecified.
     body.extend((-1_i64).to_ne_bytes());
     add_option(&mut body, option::COMMENT, comment.as_bytes());
     block(SECTION_HEADER_BLOCK, &body)

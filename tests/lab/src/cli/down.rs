@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use crate::error::LabError;
 use crate::state::{Running, sweep};
 
-/// How long a lab may take to end by itself, and then to vanish when it is killed.
+/// Time limit for a lab to end by itself, and then to end when it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// End a lab, and wait until nothing of it is left; no lab to end is fine
@@ -45,7 +45,7 @@ fn end(lab: &Running, signal: Signal) -> Result<bool, LabError> {
     let deadline = Instant::now() + EXIT_TIMEOUT;
     let mut sent = false;
     while Instant::now() < deadline {
-        // In its first moments, a lab has no first process yet.
+        // A starting lab has no first process yet.
         match lab.record().filter(|_| !sent) {
             // While the lab is alive, the process is its own and no other that came later.
             Some(record) if lab.is_alive() => sent = send(lab, record.pid(), signal)?,

@@ -11,34 +11,34 @@ use crate::optical::{self, Budget, Doors, Make, Mishap};
 /// Be an optical switch whose ports are the interfaces p1, p2, ... of this network namespace
 #[derive(Debug, clap::Args)]
 pub struct OpticalSwitch {
-    /// How many ports it has
+    /// Number of ports
     #[arg(long, value_name = "COUNT")]
     ports: u16,
-    /// Where it is asked over RESTCONF
+    /// Address of the RESTCONF server
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:80")]
     listen: SocketAddrV4,
-    /// Where it is asked over TL1
+    /// Address of the TL1 server
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:3082")]
     tl1: SocketAddrV4,
-    /// How long its mirrors move
+    /// Switching time of the mirrors
     #[arg(long, value_name = "MS", default_value_t = 10)]
     switching_ms: u64,
-    /// How long the ends of a new circuit take to lock on to the light
+    /// Time for the ends of a new circuit to lock on to the light
     #[arg(long, value_name = "MS", default_value_t = 0)]
     locking_ms: u64,
     /// A circuit that it has from the start, such as 1-9
     #[arg(long = "circuit", value_name = "PORTS", value_parser = circuit)]
     circuits: Vec<(u16, u16)>,
-    /// What light loses between any two ports
+    /// Loss between any two ports
     #[arg(long, value_name = "DB", default_value = "0", value_parser = loss)]
     loss_db: Loss,
-    /// What it loses moreover at a port, such as 3=0.5
+    /// Additional loss at a port, such as 3=0.5
     #[arg(long = "port-loss", value_name = "PORT=DB", value_parser = port_loss)]
     port_losses: Vec<(u16, Loss)>,
     /// A circuit in which light loses more has none at its ends [default: none that is made]
     #[arg(long, value_name = "DB", value_parser = loss)]
     budget_db: Option<Loss>,
-    /// Which mishap it plays, until PUT /lab/mishap sets another
+    /// Fault to simulate, until PUT /lab/mishap sets another
     #[arg(long, value_name = "HOW")]
     mishap: Option<Mishap>,
 }

@@ -10,15 +10,14 @@ use crate::error::LabError;
 use crate::launch::{Inside, Launch};
 use crate::run::{self, Outcome};
 
-/// Run a scenario's jobs and faults, and judge what comes out
+/// Run a scenario's jobs and faults, and check the expectations
 ///
-/// Exits with 0 when all expectations are met, with 1 when one is not. Then what happened is kept
-/// under ./artifacts.
+/// Exits with 0 if all expectations are met, and with 1 otherwise. Records of a failed run are kept under ./artifacts.
 #[derive(Debug, clap::Args)]
 pub struct Run {
     /// A scenario file
     scenario: PathBuf,
-    /// What to call the lab; by default, the name of the scenario
+    /// Name of the lab [default: the name of the scenario]
     #[arg(long)]
     name: Option<String>,
     /// Keep what happened even when all is well
@@ -60,7 +59,7 @@ impl Run {
             let text = ("report.txt".to_owned(), report.text().into_bytes());
             kept = keep([logs, vec![text]].concat()).map(|path| report.artifacts = Some(path));
         }
-        // What was found out must not be lost with its folder.
+        // The result is printed before the folder is removed.
         show(self.output, &report.text(), &report)?;
         let _ = kept.as_ref().inspect_err(|error| warn(error));
         Ok(u8::from(!report.passed || kept.is_err()))

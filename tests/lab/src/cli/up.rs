@@ -28,7 +28,7 @@ use crate::state::Running;
 pub struct Up {
     /// A scenario file, or a fabric file alone
     scenario: PathBuf,
-    /// What to call the lab; by default, the name of the scenario (of a bare fabric: of its file)
+    /// Name of the lab [default: the name of the scenario; for a bare fabric, of its file]
     #[arg(long)]
     name: Option<String>,
     /// Return when the lab is ready, and leave it running
@@ -124,7 +124,7 @@ fn play_until_interrupted(
     events
 }
 
-/// What came up.
+/// Result of `up`.
 #[derive(Serialize)]
 struct CameUp<'a> {
     lab: &'a str,
@@ -145,10 +145,10 @@ struct Node<'a> {
     name: &'a str,
     role: Role,
     address: Ipv4Addr,
-    /// Where the station reaches it.
+    /// Address on the management network.
     #[serde(skip_serializing_if = "Option::is_none")]
     management: Option<Ipv4Addr>,
-    /// Where the FRR listens that makes its routes, if one does.
+    /// Folder of the FRR that sets its routes, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     frr: Option<PathBuf>,
 }
@@ -157,7 +157,7 @@ struct Node<'a> {
 struct Optical<'a> {
     name: &'a str,
     ports: u16,
-    /// Where the station reaches it.
+    /// Address on the management network.
     #[serde(skip_serializing_if = "Option::is_none")]
     management: Option<Ipv4Addr>,
 }
@@ -189,7 +189,7 @@ impl<'a> CameUp<'a> {
         }
     }
 
-    /// For people. `alone` says whether commands need not name the lab.
+    /// Formats the text output. `alone` says whether commands need not name the lab.
     fn text(&self, alone: bool) -> String {
         let (hosts, switches) = self.split();
         let mut text = format!(

@@ -1,4 +1,4 @@
-//! What holds at one moment, and what must be done to get from one moment to the next.
+//! Conditions of the cluster at one moment, and the changes between two moments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +6,19 @@ use reweave_common::ids::{LinkId, NodeId, Rank};
 use reweave_common::scenario::{Fault, FaultKind, Scenario};
 use reweave_common::units::Rate;
 
-/// All that faults may hold down at one moment. Faults that overlap compose: a link is dark as long
-/// as one of them wants it dark, loses what any of them takes, and is as slow as the slowest.
+/// Conditions that faults cause at one moment. Overlapping faults compose: a link is dark while any fault requires it,
+/// loses what any fault loses, and has the highest delay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Conditions {
     dark: BTreeSet<LinkId>,
     loss: BTreeMap<LinkId, f64>,
     rate: BTreeMap<LinkId, Rate>,
     stopped: BTreeSet<Victim>,
-    /// The nodes that do not hear others, and whom.
+    /// Nodes that drop packets, with the senders.
     deaf: BTreeMap<NodeId, BTreeSet<NodeId>>,
 }
 
-/// Who is killed or stopped.
+/// Killed or stopped processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Victim {
     /// All processes of a host.
@@ -27,7 +27,7 @@ pub(super) enum Victim {
     Process(usize, Rank),
 }
 
-/// What is to be done to the cluster.
+/// A change of the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Change {
     Kill(Victim),
@@ -35,18 +35,18 @@ pub(super) enum Change {
         links: BTreeSet<LinkId>,
         up: bool,
     },
-    /// Each packet is lost with this probability from now on.
+    /// Each packet is lost with this probability.
     Loss(LinkId, f64),
     Rate(LinkId, Rate),
     Stop(Victim),
-    /// All go on but those whose own stop lasts.
+    /// All continue, except those with a stop of their own.
     Continue(Victim, BTreeSet<Victim>),
     /// The nodes that stop or start hearing others; an empty set hears all.
     Deaf(BTreeMap<NodeId, BTreeSet<NodeId>>),
 }
 
 impl Conditions {
-    /// What holds while the given faults do.
+    /// Returns the conditions while these faults are active.
     pub(super) fn of<'f>(active: impl Iterator<Item = &'f Fault>, scenario: &Scenario) -> Self {
         let mut conditions = Self::default();
         for fault in active {
@@ -82,7 +82,7 @@ impl Conditions {
         }
     }
 
-    /// What one lets through, the other may still take.
+    /// Combines losses: a packet must survive each.
     fn add_loss(&mut self, link: LinkId, probability: f64) {
         let loss = self.loss.entry(link).or_insert(0.0);
         *loss = 1.0 - (1.0 - *loss) * (1.0 - probability);
@@ -98,7 +98,7 @@ impl Conditions {
         }
     }
 
-    /// What leads from these conditions to `next`.
+    /// Returns the changes from these conditions to `next`.
     pub(super) fn changes_to(&self, next: &Self, scenario: &Scenario) -> Vec<Change> {
         let mut changes = Vec::new();
         let carrier = [

@@ -1,8 +1,7 @@
-//! Faults: plays those of a scenario on a running cluster, each at its time.
+//! Faults: applies those of a scenario to a running cluster, each at its time.
 //!
-//! What is to happen when is worked out beforehand and purely ([`timeline`]); the [`Stage`] does it
-//! and says what it did. A fault that could not be played is reported as such, and the others go
-//! on.
+//! [`timeline`] computes the changes in advance, as a pure function; the [`Stage`] applies and reports them. A fault
+//! that cannot be applied is reported, and the others continue.
 
 mod conditions;
 mod stage;
@@ -58,14 +57,14 @@ impl fmt::Display for Event {
     }
 }
 
-/// What came of a work under faults.
+/// Result of work under faults.
 pub(crate) struct Played<T> {
     pub(crate) result: T,
-    /// What had not begun when the work was done.
+    /// Faults that had not begun when the work was done.
     pub(crate) not_played: Vec<Planned>,
 }
 
-/// What a fault does when it begins.
+/// First change of a fault.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Planned {
     pub(crate) at: Duration,
@@ -90,7 +89,7 @@ pub(crate) fn play_during<T>(
     })
 }
 
-/// What the faults do that begin at `from` or later.
+/// Returns the changes of faults that begin at `from` or later.
 fn planned(scenario: &Scenario, from: Duration) -> Vec<Planned> {
     let late = |(index, fault): (usize, &Fault)| (fault.at >= from).then_some(index);
     let late = scenario.faults.iter().enumerate().filter_map(late);

@@ -21,10 +21,10 @@ use crate::sharing::Sharing;
 use crate::tools::Tool;
 use crate::wiring::rate_line;
 
-/// How long the processes of a host may take to die, or to stop starting others.
+/// Time limit for the processes of a host to end, or to stop starting others.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where faults are played.
+/// Applies faults to a cluster.
 pub(crate) struct Stage<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) scenario: &'a Scenario,
@@ -52,7 +52,7 @@ impl Stage<'_> {
         }
     }
 
-    /// The queues of both ends stay as they are.
+    /// Sets the rate; the queues of both ends keep their sizes.
     fn set_rate(&self, link: LinkId, rate: Rate) -> Result<(), LabError> {
         let fabric = &self.scenario.fabric;
         let sharing = Sharing::of(fabric);
@@ -99,7 +99,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Stops all processes of a host, and those that they start meanwhile.
+    /// Stops all processes of a host, including those that they start meanwhile.
     fn stop_all(&self, host: NodeId) -> Result<(), LabError> {
         let deadline = Instant::now() + KILL_TIMEOUT;
         let mut stopped = BTreeSet::new();
@@ -137,7 +137,7 @@ impl Stage<'_> {
     }
 }
 
-/// To one that is gone already there is nothing to do.
+/// Sends a signal; a process that has ended is ignored.
 fn send(pid: Pid, signal: Signal) -> Result<(), LabError> {
     match kill(pid, signal) {
         Ok(()) | Err(Errno::ESRCH) => Ok(()),
@@ -145,8 +145,8 @@ fn send(pid: Pid, signal: Signal) -> Result<(), LabError> {
     }
 }
 
-/// For nft, in a node: it hears nothing of what the given addresses send to it, but passes on what
-/// they send to others. Replaces what it did not hear before.
+/// Returns an nft script for a node that drops packets from these addresses to itself, and forwards others. It replaces
+/// the previous drops.
 fn deaf_script(addresses: &[Ipv4Addr]) -> String {
     let mut script = String::from("add table inet partition\ndelete table inet partition\n");
     if !addresses.is_empty() {

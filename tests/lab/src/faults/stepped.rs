@@ -15,11 +15,11 @@ use crate::error::LabError;
 use crate::report::FaultReport;
 use crate::signals::Interrupt;
 
-/// What a client is sent.
+/// Reply to a client.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum StepReply {
     Played(Vec<FaultReport>),
-    /// What the first failed change says; the others of the moment were tried all the same.
+    /// Error of the first failed change; the other changes of the moment were tried too.
     Failed(String),
     TimelineFinished,
 }

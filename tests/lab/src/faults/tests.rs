@@ -22,7 +22,7 @@ bytes = 1
 iterations = 1
 "#;
 
-/// Each fault is written as in a scenario, its pairs separated by commas.
+/// Returns a scenario with these faults, each written as comma-separated pairs.
 fn scenario(faults: &[&str]) -> Scenario {
     let tables = faults
         .iter()

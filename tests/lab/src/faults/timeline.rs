@@ -18,7 +18,7 @@ pub(super) struct Timeline<'s> {
     conditions: Conditions,
 }
 
-/// All that changes at one time. What two faults do to the same thing may cancel out.
+/// All changes at one time. Two faults of the same element may cancel out.
 #[derive(Debug, PartialEq)]
 pub(super) struct Moment {
     pub(super) at: Duration,
@@ -36,7 +36,7 @@ impl<'s> Timeline<'s> {
         Self::of(scenario, 0..scenario.faults.len())
     }
 
-    /// As if only those faults were the scenario's.
+    /// Returns the timeline of these faults alone.
     pub(super) fn of(scenario: &'s Scenario, faults: impl IntoIterator<Item = usize>) -> Self {
         let begin = |index: usize| Reverse((scenario.faults[index].at, index, Edge::Begin));
         Self {
@@ -47,7 +47,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Begins or ends a fault; the deaths that come of it are reported.
+    /// Begins or ends a fault. Returns the kills that it causes.
     fn pass(&mut self, at: Duration, index: usize, edge: Edge) -> Option<Change> {
         match edge {
             Edge::End => {

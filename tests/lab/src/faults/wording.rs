@@ -1,4 +1,4 @@
-//! What a change is called where people read of it.
+//! Descriptions of changes.
 
 use std::collections::BTreeSet;
 

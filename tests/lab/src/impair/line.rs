@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use reweave_common::split_mix::SplitMix64;
 
-/// Frames on their way, in the order in which they came.
+/// Frames in flight, in the order of arrival.
 #[derive(Debug)]
 pub(super) struct Line {
     latency: Duration,
@@ -47,7 +47,7 @@ impl Line {
     }
 }
 
-/// Which frames are lost, the same ones for the same seed.
+/// Random losses, the same for the same seed.
 #[derive(Debug)]
 pub(super) struct RandomLoss(SplitMix64);
 

@@ -1,15 +1,15 @@
-//! What can befall a link beyond its rate: it takes time, it loses packets, its cable is pulled.
+//! Impairments of a link in addition to its rate: delay, loss, and loss of carrier.
 //!
-//! A link to which one of these happens in the course of a scenario is built as a *wire*: each of
-//! its two ports leads into the *duct*, a network namespace apart where all wires lie, and there
-//! the halves are joined. So what befalls a wire stays out of its nodes' sight, as with a real one:
+//! A link with such an impairment in the scenario is built as a *wire*: each of its two ports leads into the *duct*, a
+//! separate network namespace with all wires, where the halves are joined. So an impairment is outside of its nodes, as
+//! in a real network:
 //! - when the halves go down, both ports lose carrier and stay up; addresses and routes remain and
 //!   are marked as `linkdown`, and all is as before when the halves come up;
-//! - what is lost was sent and is never seen by the other node, not by its captures either;
-//! - a delay comes after the queue of the port, not within it, so it holds back no sender.
+//! - a lost packet was sent, and neither the other node nor its captures see it;
+//! - a delay comes after the queue of the port, not within it, so it does not limit the sender.
 //!
-//! nft joins the halves and draws the lots; netem delays. What the kernel has not, a relay of our
-//! own does. Which it is, is found out by trying, once per lab, and reported by [`Wires::means`].
+//! nft joins the halves and drops random packets; netem delays. If the kernel lacks a feature, a relay in user space
+//! replaces it. Each lab tries this once, and [`Wires::means`] reports the result.
 
 mod line;
 mod plan;
@@ -33,9 +33,9 @@ use crate::tool_run::run_script;
 use crate::tools::{Tool, Tools};
 use crate::wiring::{MTU_BYTES, Sysctl, interface, ports};
 
-/// No node has this name: theirs begin with a letter or a digit.
+/// No node has this name: names of nodes begin with a letter or a digit.
 const DUCT_NAMESPACE: &str = ".duct";
-/// The least a wire of the relay holds: what a port sends in a burst.
+/// Minimum capacity of a relayed wire: the burst of a port.
 const MIN_CAPACITY_BYTES: u64 = 4 << 20;
 
 /// All wires of a lab.
@@ -46,7 +46,7 @@ pub(crate) struct Wires {
     duct: Option<Duct>,
 }
 
-/// The place where the halves of wires are joined.
+/// The namespace in which the halves of wires are joined.
 #[derive(Debug)]
 struct Duct {
     door: NodeDoor,
@@ -55,7 +55,7 @@ struct Duct {
 }
 
 impl Wires {
-    /// Decides which links are wires, and makes the place for them.
+    /// Chooses the links that become wires, and creates their namespace.
     pub(crate) fn prepare(
         scenario: &Scenario,
         features: &Features,
@@ -79,14 +79,14 @@ impl Wires {
         })
     }
 
-    /// For ip, outside the nodes: how to make `link` between two ports, if it is a wire.
+    /// Returns ip commands, outside the nodes, that create `link` between two ports if it is a wire.
     pub(crate) fn halves(&self, link: LinkId, ports: [&str; 2]) -> Option<String> {
         let duct = format!("{NETNS_PATH}/{DUCT_NAMESPACE}");
         let is_wire = self.plan.wires.contains_key(&link);
         is_wire.then(|| script::halves(link, ports, &duct, MTU_BYTES))
     }
 
-    /// For ip, in `node`: what the wires that end there ask of their ports.
+    /// Returns ip commands in `node` for the ports of its wires.
     pub(crate) fn ports_script(&self, fabric: &Fabric, node: NodeId) -> String {
         let is_lossy = |link| self.plan.wires.get(&link).is_some_and(|wire| wire.lossy);
         let lossy = ports(fabric, node).filter(|(_, link)| is_lossy(*link));
@@ -94,7 +94,7 @@ impl Wires {
         lossy.map(setting).collect()
     }
 
-    /// Joins the halves, once they are made.
+    /// Joins the halves after they are created.
     pub(crate) fn join(&mut self, fabric: &Fabric, seed: u64) -> Result<(), LabError> {
         let Some(duct) = &mut self.duct else {
             return Ok(());
@@ -109,7 +109,7 @@ impl Wires {
         duct.start_relay(spans(&self.plan, fabric, seed))
     }
 
-    /// The cables are pulled, or put back: both ends of each lose carrier, or have it again.
+    /// Sets the carrier of links: both ends of each lose it, or get it back.
     pub(crate) fn set_carrier(&self, links: &BTreeSet<LinkId>, up: bool) -> Result<(), LabError> {
         let wires = links
             .iter()
@@ -117,7 +117,7 @@ impl Wires {
         self.tell(Tool::Ip, &script::carrier(wires.copied(), up))
     }
 
-    /// From now on each packet on the link is lost with this probability, either way.
+    /// Sets the probability with which each packet on the link is lost, in either direction.
     pub(crate) fn set_loss(&self, link: LinkId, probability: f64) -> Result<(), LabError> {
         match self.relay().and_then(|relay| relay.control(link)) {
             Some(control) => {
@@ -128,7 +128,7 @@ impl Wires {
         }
     }
 
-    /// By what means what befalls the links is brought about; one line for each.
+    /// Describes the mechanisms of the impairments, one line each.
     pub(crate) fn means(&self) -> Vec<String> {
         let mut means = vec!["rate: tbf".to_owned()];
         let mut say = |count: usize, what: &str| {
@@ -159,7 +159,7 @@ impl Wires {
         means
     }
 
-    /// How well the user-space wires did, one line for each; nothing where the kernel does it all.
+    /// Describes the work of the wires in user space, one line each; empty if the kernel handles all.
     pub(crate) fn account(&self, fabric: &Fabric) -> Vec<String> {
         let relayed = self.plan.joined_by(Joint::Relay);
         let account = |link| {
@@ -170,7 +170,7 @@ impl Wires {
         relayed.filter_map(account).collect()
     }
 
-    /// A program in the place where the wires lie, if there are any.
+    /// Returns a command that runs a program in the namespace of the wires, if there are any.
     pub(crate) fn command(&self, program: &str) -> Option<Command> {
         Some(self.duct.as_ref()?.door.command(program))
     }
@@ -205,7 +205,7 @@ impl Duct {
         })
     }
 
-    /// Runs a script of the tool in the duct, if there is anything in it.
+    /// Runs a script of the tool in the duct, unless it is empty.
     fn tell(&self, tool: Tool, script: &str) -> Result<(), LabError> {
         if !script.is_empty() {
             let command = self.door.net_command(self.tools.path(tool));
@@ -228,7 +228,7 @@ impl Duct {
     }
 }
 
-/// For tc: the delays that are the kernel's to keep.
+/// Returns tc commands for the delays that the kernel applies.
 fn delays(plan: &Plan, fabric: &Fabric) -> String {
     let by_kernel = plan.joined_by(Joint::Kernel).filter_map(|link| {
         let latency = plan.wires[&link].latency;
@@ -238,7 +238,7 @@ fn delays(plan: &Plan, fabric: &Fabric) -> String {
     by_kernel.collect()
 }
 
-/// The wires that are the relay's to serve.
+/// Returns the wires that the relay serves.
 fn spans(plan: &Plan, fabric: &Fabric, seed: u64) -> Vec<Span> {
     let span = |link: LinkId| {
         let latency = plan.wires[&link].latency;

@@ -1,4 +1,4 @@
-//! Which links need a wire, and by what means its halves are joined. Pure.
+//! Chooses the links that need a wire, and the mechanism that joins the halves of each. Pure functions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::wiring::is_cable;
 /// A delay shorter than this the user-space wire would miss by more than leaving it out does.
 pub(super) const MIN_DELAY: Duration = Duration::from_micros(25);
 
-/// What the kernel can do for wires.
+/// Capabilities of the kernel for wires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelMeans {
     /// nft forwards between interfaces, and drops by lot.
@@ -21,7 +21,7 @@ pub(super) struct KernelMeans {
     pub(super) netem: bool,
 }
 
-/// What joins the two halves of a wire.
+/// Mechanism that joins the two halves of a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joint {
     /// nft, and netem where the delay is not zero.
@@ -38,7 +38,7 @@ pub(super) struct Wire {
     pub(super) lossy: bool,
 }
 
-/// All wires of a lab, and what it cannot give.
+/// All wires of a lab, and the impairments that it does not support.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) wires: BTreeMap<LinkId, Wire>,
@@ -48,7 +48,7 @@ pub(super) struct Plan {
     pub(super) cuts_hosts_off: bool,
 }
 
-/// What happens to one link in the course of a scenario.
+/// Impairments of one link in a scenario.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fate {
     latency: Duration,

@@ -1,8 +1,7 @@
-//! Delay, loss and joints without help of the kernel: a thread that hands every frame on when its
-//! time has come.
+//! Delay, loss and joints without help of the kernel: a thread that forwards every frame at its due time.
 //!
-//! One thread serves all wires. With one per wire nothing was faster: on two cores four wires of
-//! 1 Gb/s were all full either way, and the threads took turns at the cost of delay.
+//! One thread serves all wires. One per wire was no faster: on two cores four wires of 1 Gb/s were full in both cases,
+//! and the switches between threads increased the delay.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +27,7 @@ const FRAMES_PER_TURN: usize = 64;
 const WAKE_AHEAD_TIME: Duration = Duration::from_micros(15);
 /// A frame that leaves later than this after its time is counted as late.
 const MIN_LATENESS: Duration = Duration::from_micros(50);
-/// What the kernel may hold for one end while the relay is busy elsewhere.
+/// Size of the socket buffer for one end, which the kernel fills while the relay is busy.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
 /// Marks of what is not an end of a wire among those the thread waits for.
@@ -42,19 +41,18 @@ pub(super) struct Span {
     /// The interfaces between which frames are handed on.
     pub(super) ends: [String; 2],
     pub(super) latency: Duration,
-    /// What may be under way in one direction.
+    /// Maximum bytes in flight in one direction.
     pub(super) capacity_bytes: usize,
     pub(super) seed: u64,
 }
 
-/// What the relay did on one wire, both directions together.
+/// Counts of the relay on one wire, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passed {
     frames: u64,
     /// Lost by lot, as a fault asked.
     lost: u64,
-    /// Dropped because too much was under way, because the relay was too slow, or because the cable
-    /// was pulled meanwhile.
+    /// Dropped because too much was in flight, the relay was too slow, or the cable was pulled meanwhile.
     dropped: u64,
     /// Handed on later than they should have been by more than [`MIN_LATENESS`].
     late: u64,
@@ -112,7 +110,7 @@ struct Stop {
 }
 
 impl Relay {
-    /// Serves the given wires, whose ends lie in the network of the calling thread.
+    /// Serves the given wires, whose ends are in the network namespace of the calling thread.
     pub(super) fn start(spans: Vec<Span>) -> io::Result<Self> {
         let stop = Arc::new(Stop {
             asked: AtomicBool::new(false),
@@ -141,7 +139,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.stop.asked.store(true, Relaxed);
-        // It fails only when the counter is full, and then the thread is awake.
+        // The write fails only if the counter is full, and then the thread is awake.
         let _ = self.stop.wake.write(1);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -164,7 +162,7 @@ impl Control {
         })
     }
 
-    /// From now on each frame is lost with this probability.
+    /// Sets the probability of loss of each frame.
     pub(super) fn set_loss(&self, probability: f64) {
         self.loss.store(probability.to_bits(), Relaxed);
     }
@@ -197,7 +195,7 @@ impl Control {
     }
 }
 
-/// One direction of a wire: what comes in at one end goes out at the other.
+/// One direction of a wire: frames that arrive at one end leave at the other.
 struct Lane {
     wire: Arc<Control>,
     from: usize,
@@ -257,7 +255,7 @@ impl Lane {
         while let Some((frame, due)) = self.line.leave(Instant::now() + WAKE_AHEAD_TIME) {
             match out.send(&frame) {
                 Ok(_) => self.wire.frames.fetch_add(1, Relaxed),
-                // The cable was pulled while the frame was under way.
+                // The cable was pulled while the frame was in flight.
                 Err(_) => self.wire.dropped.fetch_add(1, Relaxed),
             };
             self.wire
@@ -266,7 +264,7 @@ impl Lane {
     }
 }
 
-/// What the thread works with.
+/// State of the thread.
 struct Work {
     lanes: Vec<Lane>,
     epoll: Epoll,
@@ -329,7 +327,7 @@ impl Work {
         let left = due.saturating_duration_since(Instant::now() + WAKE_AHEAD_TIME);
         // Zero would mean never.
         let expiry = Expiration::OneShot(TimeSpec::from(left.max(Duration::from_nanos(1))));
-        // It fails only for times out of range, which the latency of a link is not.
+        // This fails only for times out of range, which the latency of a link never is.
         let _ = self.timer.set(expiry, TimerSetTimeFlags::empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What the tools are given about wires. Pure.
+//! Scripts for wires. Pure functions.
 //!
 //! Wire number 3 has its halves at the interfaces `w3a` and `w3b` of the duct.
 
@@ -8,11 +8,10 @@ use std::time::Duration;
 use reweave_common::ids::LinkId;
 use reweave_common::units::Rate;
 
-/// How finely nft draws lots.
+/// Resolution of random numbers in nft.
 const LOSS_RESOLUTION: u32 = 1_000_000;
-/// Interfaces of the duct are numbered from here: one whose number is by chance that of its other
-/// half in a node would be taken for a device without one, whose loss of carrier may be reported
-/// late.
+/// First interface index in the duct. An interface with the same index as its other half in a node would be taken for a
+/// device without one, whose loss of carrier may be reported late.
 const FIRST_DUCT_INDEX: usize = 1 << 20;
 /// The shortest frame that netem may have to hold many of.
 const MIN_FRAME_BYTES: u64 = 64;
@@ -21,7 +20,7 @@ pub(super) fn half(link: LinkId, end: usize) -> String {
     format!("w{link}{}", ["a", "b"][end])
 }
 
-/// For ip: both halves of a wire, given the port each belongs to.
+/// Returns ip commands that create both halves of a wire for these ports.
 pub(super) fn halves(link: LinkId, ports: [&str; 2], duct: &str, mtu_bytes: u64) -> String {
     let half = |end: usize| {
         let (name, port) = (half(link, end), ports[end]);
@@ -33,7 +32,7 @@ pub(super) fn halves(link: LinkId, ports: [&str; 2], duct: &str, mtu_bytes: u64)
     half(0) + &half(1)
 }
 
-/// For ip, in the duct: the halves come up or go down, and the ports with them.
+/// Returns ip commands in the duct that set the halves, and so the ports, up or down.
 pub(super) fn carrier(links: impl IntoIterator<Item = LinkId>, up: bool) -> String {
     let state = if up { "up" } else { "down" };
     let lines = links
@@ -44,7 +43,7 @@ pub(super) fn carrier(links: impl IntoIterator<Item = LinkId>, up: bool) -> Stri
         .collect()
 }
 
-/// For nft, in the duct: what comes out of one half goes into the other.
+/// Returns an nft script in the duct that joins the two halves.
 pub(super) fn joints(links: impl IntoIterator<Item = LinkId>) -> String {
     let mut script = String::new();
     for link in links {
@@ -59,7 +58,7 @@ pub(super) fn joints(links: impl IntoIterator<Item = LinkId>) -> String {
     script
 }
 
-/// For nft, in the duct: of what passes the wire, each packet is lost with this probability.
+/// Returns an nft script in the duct that drops each packet of the wire with this probability.
 pub(super) fn loss(link: LinkId, probability: f64) -> String {
     let flush = |end| format!("flush chain netdev wires {}\n", half(link, end));
     flush(0) + &flush(1) + &losing(link, probability)
@@ -84,7 +83,7 @@ fn losing(link: LinkId, probability: f64) -> String {
     script
 }
 
-/// For tc, in the duct: what leaves a half does so after `latency`.
+/// Returns tc commands in the duct that delay packets of each half by `latency`.
 pub(super) fn delay(link: LinkId, latency: Duration, rate: Rate) -> String {
     let packets = bytes_under_way(rate, latency) / MIN_FRAME_BYTES;
     let limit = packets.clamp(1000, 1_000_000);
@@ -97,12 +96,12 @@ pub(super) fn delay(link: LinkId, latency: Duration, rate: Rate) -> String {
     line(0) + &line(1)
 }
 
-/// For ip, in a node: every packet leaves by itself, so that none is lost with others.
+/// Returns ip commands in a node that disable segmentation offload, so that packets are lost one by one.
 pub(super) fn packet_by_packet(interface: &str) -> String {
     format!("link set dev {interface} gso_max_segs 1\n")
 }
 
-/// Twice what a link can have under way in one direction.
+/// Returns twice the bytes that a link can have in flight in one direction.
 pub(super) fn bytes_under_way(rate: Rate, latency: Duration) -> u64 {
     let bits = u128::from(rate.bits_per_s()) * latency.as_nanos() / 1_000_000_000;
     u64::try_from(bits / 4).unwrap_or(u64::MAX)

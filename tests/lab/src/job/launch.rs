@@ -1,4 +1,4 @@
-//! Which flows a job has, which ports they use and which way they go.
+//! Flows of a job with their ports and paths.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -16,10 +16,10 @@ use crate::worker::protocol::{Assignment, FlowSpec};
 
 /// RoCEv2's port.
 const ROCE_PORT: u16 = 4791;
-/// All others listen here, the second job one higher.
+/// Listening port of the first job; each further job uses the next one.
 const FIRST_PORT: u16 = 5001;
 
-/// A job ready to be started: each rank's assignment, and where each flow goes.
+/// A job that is ready to start: assignments of the ranks, and paths of the flows.
 pub(crate) struct Plan {
     pub(crate) assignments: Vec<Assignment>,
     pub(crate) flows: Vec<PlannedFlow>,
@@ -95,7 +95,7 @@ impl Planner<'_> {
         })
     }
 
-    /// All pairs that exchange anything, `flows_per_pair` times each.
+    /// Returns all pairs with traffic, `flows_per_pair` times each.
     fn wanted(&self, next_port: &mut NextPort) -> Result<Vec<Wanted>, LabError> {
         let tried = ports::candidates_per_flow(self.job.paths);
         let mut wanted = Vec::new();
@@ -176,7 +176,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What the links on the way let pass at once.
+    /// Returns the number of bytes that the links on the path pass at once.
     fn burst_bytes(&self, path: &[Hop]) -> u64 {
         let fabric = self.nodes.fabric();
         let bursts = path
@@ -185,7 +185,7 @@ impl Planner<'_> {
         bursts.max().unwrap_or(0)
     }
 
-    /// Each rank knows the flows it has an end of.
+    /// Returns the assignment of each rank, with the flows that it sends or receives.
     fn assignments(&self, flows: &[PlannedFlow]) -> Vec<Assignment> {
         let of_rank = |(rank, program)| {
             let rank = Rank::from_index(rank);

@@ -1,4 +1,4 @@
-//! Which source port each flow of a job uses: the one thing a sender chooses about its path.
+//! Source port of each flow of a job: the sender's only influence on its path.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ impl Candidate {
     }
 }
 
-/// How many ports are tried per flow: with four equal paths all are among 32 but once in 3 000.
+/// Returns the number of ports tried per flow: 32 ports cover four equal-cost paths except once in 3 000 cases.
 pub(crate) fn candidates_per_flow(choice: PathChoice) -> u16 {
     match choice {
         PathChoice::Hash => 1,
@@ -29,7 +29,7 @@ pub(crate) fn candidates_per_flow(choice: PathChoice) -> u16 {
     }
 }
 
-/// One candidate per flow, chosen flow by flow; none when there is a flow that cannot go that way.
+/// Returns one candidate per flow, chosen flow by flow; none if a flow has no suitable candidate.
 pub(crate) fn choose(choice: PathChoice, flows: Vec<Vec<Candidate>>) -> Option<Vec<Candidate>> {
     let mut loads = Loads::default();
     let mut chosen = Vec::with_capacity(flows.len());
@@ -50,7 +50,7 @@ pub(crate) fn choose(choice: PathChoice, flows: Vec<Vec<Candidate>>) -> Option<V
     Some(chosen)
 }
 
-/// How many flows take each hop so far.
+/// Number of flows on each hop so far.
 #[derive(Default)]
 struct Loads(BTreeMap<Hop, usize>);
 

@@ -18,18 +18,18 @@ use crate::nodes::Nodes;
 use crate::report::JobReport;
 use crate::worker::protocol::{Event, Order};
 
-/// How long all ranks may take to find each other.
+/// Time limit for all ranks to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long ranks may take to report after they were asked to stop.
+/// Time limit for ranks to report after a request to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What reaches the lab from a rank's process.
+/// Output of a rank's process.
 enum Heard {
     Said {
         event: Event,
         line: String,
     },
-    /// Nothing more will be heard.
+    /// There is no further output.
     Silent(Silence),
 }
 
@@ -127,7 +127,7 @@ impl<'c> RunningJob<'c> {
         self.tally.report()
     }
 
-    /// All that was said, as files to keep.
+    /// Returns the output of all ranks, as files to keep.
     pub(crate) fn logs(&self) -> Vec<KeptFile> {
         let name = |rank| format!("{}-rank{rank}.jsonl", self.job.name);
         let file = |(rank, log): (usize, &str)| (name(rank), log.as_bytes().to_vec());

@@ -1,4 +1,4 @@
-//! What the ranks of a job have said so far, and what it adds up to.
+//! Reports of a job's ranks so far, and their sums.
 
 use std::time::Duration;
 
@@ -26,19 +26,19 @@ struct RankTally {
     listens: bool,
     connected: bool,
     silence: Option<Silence>,
-    /// All it said, as it said it.
+    /// Complete output.
     log: String,
     /// Duration, and the part of it that was communication.
     iterations: Vec<[Duration; 2]>,
     report: Option<RankReport>,
 }
 
-/// Why a rank will say nothing more.
+/// Reason why a rank has no further output.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Silence {
-    /// Its output has ended, which only its process' end does.
+    /// Its output has ended, which happens only with the process.
     Gone,
-    /// What it says is no event.
+    /// Its output is no valid event.
     Unintelligible,
 }
 
@@ -67,7 +67,7 @@ impl RankTally {
         self.report.is_none() && matches!(self.silence, Some(Silence::Gone))
     }
 
-    /// What became of it, when that is nothing good.
+    /// Describes a failure of the rank, if there is one.
     fn complaint(&self) -> Option<String> {
         match (&self.report, self.silence) {
             (Some(report), _) => report.broken.clone(),
@@ -124,7 +124,7 @@ impl<'c> Tally<'c> {
         log.push('\n');
     }
 
-    /// What each rank said, line by line.
+    /// Returns the output of each rank, line by line.
     pub(crate) fn logs(&self) -> impl Iterator<Item = &str> {
         self.ranks.iter().map(|rank| rank.log.as_str())
     }
@@ -170,8 +170,9 @@ impl<'c> Tally<'c> {
         self.slowest_ranks(0)
     }
 
-    /// How long these took together, as the first rank says: its own follow one another at once. What the
-    /// slowest took for each does not add up, since who waits for the slowest of one is slow in the next.
+    /// Returns the total time of these iterations by the first rank's clock, whose iterations follow one another
+    /// without gaps. The slowest times of all ranks do not add up: a rank that waits for the slowest of one iteration
+    /// is slow in the next.
     pub(crate) fn iterations_took(&self) -> Duration {
         let completed = self.iterations().len();
         let first = self.ranks.first().into_iter();
@@ -191,7 +192,7 @@ impl<'c> Tally<'c> {
         Rate::mean(Bytes::new(bytes), last.at - first.at)
     }
 
-    /// What the first rank that broke had to say.
+    /// Returns the error of the first rank that failed.
     pub(super) fn first_breakage(&self) -> Option<String> {
         self.ranks
             .iter()
@@ -240,9 +241,8 @@ impl<'c> Tally<'c> {
         broken.collect()
     }
 
-    /// Each end tells what it alone can know. What it did not tell is not known, and never taken
-    /// from the other end's like: a sender counts what it gave its kernel, a receiver what it sent
-    /// again of its receipts.
+    /// Each end reports what only it can know. A missing value is unknown, and never replaced by that of the other end:
+    /// a sender counts bytes given to its kernel, a receiver counts retransmissions of its acknowledgements.
     fn flow_outcome(&self, flow: usize) -> FlowOutcome {
         let PlannedFlow { spec, path, .. } = &self.flows[flow];
         let [from, to] = [spec.from, spec.to].map(Rank::index);
@@ -271,7 +271,7 @@ impl<'c> Tally<'c> {
         }
     }
 
-    /// So much at least has arrived.
+    /// Returns a lower bound of the received bytes.
     fn last_sample(&self, flow: usize) -> Option<u64> {
         self.received[flow].last().map(|last| last.bytes.count())
     }

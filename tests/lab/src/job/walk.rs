@@ -1,6 +1,6 @@
-//! Which way a flow goes: the kernels of its switches are asked, hop by hop.
+//! Path of a flow: asks the kernels of its switches, hop by hop.
 //!
-//! They are the truth. Nothing here knows how they hash.
+//! The kernels are the ground truth; this module does not know their hash.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ pub(crate) fn paths(nodes: &Nodes, flows: &[Routed]) -> Result<Vec<Vec<Hop>>, La
     walkers.into_iter().map(Walker::finish).collect()
 }
 
-/// By which interface a packet leaves, and to whom.
+/// Outgoing interface and next hop of a packet.
 type Exit<'a> = (&'a str, Option<Ipv4Addr>);
 
 struct Walker {

@@ -1,10 +1,10 @@
-//! How much weaker light gets between two ports, and whether enough of it is left.
+//! Loss of light between two ports, and whether it is within the budget.
 
 use std::collections::BTreeMap;
 
 use reweave_common::units::Loss;
 
-/// What light loses, and may lose.
+/// Losses of the ports, and the budget.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Budget {
     /// Between any two ports.

@@ -1,15 +1,15 @@
-//! Which port leads to which: a matching, with the mirrors that are on their way.
+//! Circuits of the switch: a matching of ports, with the mirrors that are moving.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-/// A pair is named by the port it was asked for first; light passes both ways.
+/// Circuits by the port that was requested first; light passes in both directions.
 #[derive(Debug)]
 pub(super) struct Crossbar {
     ports: u16,
     pairs: BTreeMap<u16, u16>,
-    /// What their mirrors are on the way to.
+    /// Destinations of moving mirrors.
     moving: BTreeSet<u16>,
 }
 

@@ -1,5 +1,4 @@
-//! The switch at work: orders come in, mirrors move, light goes and comes, and some of it goes
-//! wrong if it should.
+//! The running switch: handles requests, moves mirrors, switches light, and simulates faults.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +17,7 @@ use crate::error::LabError;
 use crate::parallel::lock;
 use crate::tools::Tools;
 
-/// Shared by all who ask.
+/// State shared by all clients.
 #[derive(Debug, Clone)]
 pub(super) struct Device {
     make: Make,
@@ -96,7 +95,7 @@ impl Device {
         lock(&self.state).crossbar.pairs().clone()
     }
 
-    /// Of each circuit: what light loses there, and whether any is seen at its ends.
+    /// Returns the loss of each circuit, and whether light is seen at its ends.
     pub(super) fn light(&self) -> Vec<Seen> {
         let state = lock(&self.state);
         let seen = state
@@ -120,7 +119,7 @@ impl Device {
         state.light.set_loss(port, loss, circuit)
     }
 
-    /// Leads light between two ports. Mirrors on their way arrive, even if no client waits.
+    /// Sets a circuit between two ports. Moving mirrors arrive even if the client disconnects.
     pub(super) async fn connect(&self, ingress: u16, egress: u16) -> Result<Answer, DeviceError> {
         if lock(&self.state).crossbar.has(ingress, egress) {
             return Ok(Answer::Done);
@@ -150,7 +149,7 @@ impl Device {
         Ok(())
     }
 
-    /// What becomes of a circuit's light.
+    /// Lights a circuit.
     async fn shine(&self, ingress: u16, egress: u16, mishap: Option<Mishap>) {
         sleep(self.make.locking).await;
         match mishap {
@@ -178,7 +177,7 @@ impl Device {
         Ok(state.light.darken(&dark)?)
     }
 
-    /// Of circuits that have been moved since, the light is another's.
+    /// Sets the light of a circuit. A circuit that has been moved since is ignored.
     fn set_light(&self, ingress: u16, egress: u16, on: bool) {
         let mut state = lock(&self.state);
         if !state.crossbar.has(ingress, egress) {
@@ -201,7 +200,7 @@ impl Device {
         }
     }
 
-    /// What goes wrong with the order that just came.
+    /// Returns the fault for the next command.
     fn next_mishap(&self) -> Option<Mishap> {
         let mut state = lock(&self.state);
         state.orders += 1;
@@ -211,7 +210,7 @@ impl Device {
 }
 
 impl State {
-    /// Begins the way to `instructed`, or to where a mishap leads; says where.
+    /// Starts the move to `instructed`, or to the circuit of a fault. Returns the destination.
     fn begin(
         &mut self,
         ingress: u16,

@@ -1,5 +1,4 @@
-//! Light as the kernel has it: what comes in at one port is handed out at another, and a port
-//! without light is down.
+//! Simulates light in the kernel: packets that enter at one port leave at another, and a port without light is down.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -26,7 +25,7 @@ pub(super) struct Light {
 }
 
 impl Light {
-    /// All ports begin in the dark.
+    /// Creates all ports without light.
     pub(super) fn off(ports: u16, budget: Budget, tools: Tools) -> Result<Self, LabError> {
         let is_plugged = |port: &u16| Path::new(&format!("/sys/class/net/p{port}")).exists();
         let plugged: BTreeSet<_> = (1..=ports).filter(is_plugged).collect();
@@ -58,8 +57,7 @@ impl Light {
         self.tell(Tool::Ip, &down)
     }
 
-    /// Light comes from both ends of a circuit, or from none, and it is not seen before it gets through, or when too
-    /// little of it does.
+    /// Lights both ends of a circuit, or none. Light is seen only if enough of it gets through.
     pub(super) fn join(&mut self, a: u16, b: u16) -> Result<(), LabError> {
         let plugged = [a, b].iter().all(|port| self.plugged.contains(port));
         if !plugged || !self.budget.suffices(a, b) {
@@ -79,8 +77,8 @@ impl Light {
         [a, b].iter().all(|port| self.lit.contains(port))
     }
 
-    /// From now on light loses that much at a port, which serves this circuit if any: its light goes when that
-    /// is too much, and comes back when it no more is.
+    /// Sets the loss at a port. The light of its circuit goes off if the loss exceeds the budget, and comes back when
+    /// it no longer does.
     pub(super) fn set_loss(
         &mut self,
         port: u16,

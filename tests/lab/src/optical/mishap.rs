@@ -1,11 +1,11 @@
-//! How the switch goes wrong.
+//! Simulated faults of the switch.
 
 use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// Each goes on until another is chosen, or none.
+/// Each fault lasts until another one, or none, is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mishap {
@@ -15,16 +15,16 @@ pub(crate) enum Mishap {
     WrongPort,
     /// Carries out every second order, and says the same of the others
     Partial,
-    /// Makes the circuit, through which no light comes
+    /// Sets the circuit, which stays dark
     StaysDark,
-    /// The light comes and goes
+    /// The light flaps
     Flap,
     /// The circuit is gone a while after it was made
     Vanish,
 }
 
-/// How long a circuit that vanishes lasts.
+/// Lifetime of a circuit that vanishes.
 pub(super) const VANISHED_TIME: Duration = Duration::from_secs(5);
-/// How often the light goes when it flaps, and for how long each time.
+/// Number and duration of the interruptions of a flapping circuit.
 pub(super) const FLAP_COUNT: u32 = 5;
 pub(super) const FLAP_INTERVAL: Duration = Duration::from_millis(200);

@@ -1,13 +1,12 @@
-//! An optical switch, emulated: what a fibre from a port leads to is decided by mirrors, and
-//! mirrors are moved by requests.
+//! An emulated optical switch: mirrors determine where the fibre of a port leads, and requests move the mirrors.
 //!
-//! It is a process of its own, in a network namespace where each port is an interface `p1`, `p2`,
-//! ... whose other end is a host's. A circuit hands every packet that comes in at one of two ports
-//! out at the other, unseen and unchanged. A port without light holds its interface down, so the
-//! host at the other end loses carrier and nothing else, as with a real fibre.
+//! It is a process of its own, in a network namespace where each port is an interface `p1`, `p2`, ... whose other end
+//! is a host's. A circuit hands every packet that comes in at one of two ports out at the other, unseen and unchanged.
+//! A port without light holds its interface down, so the host at the other end loses carrier and nothing else, as with
+//! a real fibre.
 //!
-//! It is asked over RESTCONF and TL1, as the switches of the Polatis family are, and goes wrong on
-//! demand in the ways those do ([`Mishap`]).
+//! It is asked over RESTCONF and TL1, as the switches of the Polatis family are, and goes wrong on demand in the ways
+//! those do ([`Mishap`]).
 
 mod budget;
 mod crossbar;
@@ -30,17 +29,17 @@ pub(crate) use self::mishap::Mishap;
 use crate::error::LabError;
 use crate::tools::Tools;
 
-/// What kind of switch it is.
+/// Properties of the switch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Make {
     pub(crate) ports: u16,
-    /// How long mirrors move. The ports they serve are dark meanwhile.
+    /// Switching time of the mirrors, while their ports are dark.
     pub(crate) switching: Duration,
-    /// How long the ends of a circuit stay dark after that, until they have locked on to the light.
+    /// Time after that until the ends of a circuit have locked on to the light.
     pub(crate) locking: Duration,
 }
 
-/// Where it is asked.
+/// Addresses of its servers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Doors {
     pub(crate) restconf: SocketAddrV4,

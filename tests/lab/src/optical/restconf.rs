@@ -1,5 +1,4 @@
-//! What the switch is asked, and how it answers: one circuit at a time. A request that would
-//! replace all of them is refused.
+//! The RESTCONF server: one circuit per request. A request to replace all circuits is refused.
 
 use std::future::pending;
 
@@ -19,10 +18,9 @@ use super::xml;
 
 const CROSS_CONNECTS_PATH: &str = "/api/data/optical-switch:cross-connects";
 const CROSS_CONNECT_PATH: &str = "/api/data/optical-switch:cross-connects/{entry}";
-/// How the switch goes wrong is nothing that a real one is asked.
+/// Path for setting faults, which real switches do not have.
 const MISHAP_PATH: &str = "/lab/mishap";
-/// Nor how dirty a port should be. What comes of it a real one can measure, where it has power
-/// meters.
+/// Path for setting losses. Real switches with power meters can only measure them.
 const LOSS_PATH: &str = "/lab/loss";
 const LIGHT_PATH: &str = "/lab/light";
 
@@ -72,7 +70,7 @@ async fn connect(
         let message = "the body is no pair with the ingress of the path";
         return refusal(StatusCode::BAD_REQUEST, "malformed-message", message);
     };
-    // In a task of its own: mirrors do not stop because a client has hung up.
+    // A separate task: mirrors do not stop when a client disconnects.
     let moved = tokio::spawn(async move { device.connect(ingress, egress).await });
     match moved.await {
         Ok(Ok(Answer::Done)) => StatusCode::NO_CONTENT.into_response(),

@@ -12,23 +12,23 @@ use tokio::sync::mpsc;
 use super::crossbar::Refusal;
 use super::device::{Answer, Device, DeviceError};
 
-/// Who may ask.
+/// User name of clients.
 const TL1_USER: &str = "reweave";
 const TL1_PASSWORD: &str = "light";
-/// What a command may have before its end.
+/// Maximum length of a command.
 const MAX_COMMAND_BYTES: usize = 4096;
 /// Responses that are longer go on in another message.
 const MAX_LINES_PER_RESPONSE: usize = 4;
 const RESPONSE_HEADER: &str = "\r\n\n   OCS 26-01-01 00:00:00\r\n";
 
-/// Goes on as long as clients may call.
+/// Serves clients until the listener fails.
 pub(super) async fn serve(listener: TcpListener, device: Device) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(converse(stream, device.clone()));
     }
 }
 
-/// Commands are carried out side by side, and answered as they are done.
+/// Commands run in parallel, and each is answered when it is done.
 async fn converse(stream: TcpStream, device: Device) {
     let (mut input, output) = stream.into_split();
     let (say, said) = mpsc::unbounded_channel();
@@ -64,7 +64,7 @@ async fn write(mut output: OwnedWriteHalf, mut said: mpsc::UnboundedReceiver<Str
 struct Session {
     device: Device,
     say: mpsc::UnboundedSender<String>,
-    /// How many there have been.
+    /// Number of reports so far.
     reports: Arc<AtomicU32>,
 }
 
@@ -114,7 +114,7 @@ impl Session {
         if login || !knows_user {
             self.deny(&command.tag, "PLNA", "log in with ACT-USER");
         } else {
-            // In a task of its own: mirrors do not stop because a client has hung up.
+            // A separate task: mirrors do not stop when a client disconnects.
             drop(tokio::spawn(self.clone().carry_out(command)));
         }
         false
@@ -179,7 +179,7 @@ impl Session {
         self.send(format!("{RESPONSE_HEADER}{words};"));
     }
 
-    /// Who has hung up hears nothing.
+    /// Sends text; a disconnected client is ignored.
     fn send(&self, text: String) {
         let _ = self.say.send(text);
     }

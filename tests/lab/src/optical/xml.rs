@@ -36,7 +36,7 @@ pub(super) fn read_pair(text: &str) -> Option<(u16, u16)> {
     (pair.tag_name().name() == "pair").then_some((port("ingress")?, port("egress")?))
 }
 
-/// Why not, as RESTCONF wraps it.
+/// Returns an error in RESTCONF format.
 pub(super) fn error(tag: &str, message: &str) -> String {
     let message = message.replace('&', "&amp;").replace('<', "&lt;");
     format!(

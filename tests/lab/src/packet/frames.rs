@@ -12,7 +12,7 @@ use socket2::Socket;
 
 use super::{bind, set, statistics, unbound, widen};
 
-/// What the kernel puts before each frame: how its checksum and its segments are still to be made.
+/// Header before each frame, with the state of checksum and segmentation offload.
 const OFFLOAD_HEADER_BYTES: usize = 10;
 /// A frame of many segments that are still to be cut, with all its headers.
 const MAX_FRAME_BYTES: usize = OFFLOAD_HEADER_BYTES + 64 * 1024 + 64;
@@ -24,7 +24,7 @@ pub(crate) struct FrameSocket {
     socket: Socket,
 }
 
-/// Where frames are received; one serves many sockets in turn.
+/// Buffer for received frames, which serves several sockets in turn.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     frame: Vec<u8>,
@@ -34,9 +34,9 @@ pub(crate) struct Inbox {
 /// A frame that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Received<'i> {
-    /// To be sent as it is.
+    /// Frame in the format in which it is sent.
     pub(crate) frame: &'i [u8],
-    /// How long it has waited in the kernel.
+    /// Time that it has waited in the kernel.
     pub(crate) age: Duration,
 }
 
@@ -89,8 +89,7 @@ impl FrameSocket {
         self.socket.send(frame)
     }
 
-    /// How many frames the kernel has dropped since the last call because they were not taken in
-    /// time.
+    /// Returns the number of frames that the kernel has dropped since the last call.
     pub(crate) fn dropped(&self) -> io::Result<u32> {
         Ok(statistics(&self.socket)?.tp_drops)
     }
@@ -102,7 +101,7 @@ impl AsFd for FrameSocket {
     }
 }
 
-/// How long ago the kernel's wall clock showed `stamp`; a clock that was set since counts as now.
+/// Returns the time since `stamp` by the kernel's wall clock; zero if the clock was set since.
 fn age(stamp: TimeSpec) -> Duration {
     const MAX_FRAME_AGE: Duration = Duration::from_secs(1);
     let now = clock_gettime(ClockId::CLOCK_REALTIME).map_or(Duration::ZERO, Duration::from);

@@ -31,7 +31,7 @@ fn widen(socket: &Socket, bytes: usize) -> io::Result<()> {
         .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &wanted))
 }
 
-/// To one interface, or to all that the calling thread's network has or will have.
+/// Binds to one interface, or to all present and future ones of the calling thread's network namespace.
 #[allow(unsafe_code, reason = "no crate binds packet sockets")]
 fn bind(socket: &Socket, interface: Option<&str>) -> io::Result<()> {
     let index = interface.map_or(Ok(0), if_nametoindex)?;

@@ -29,7 +29,7 @@ pub(crate) struct Header<'b> {
     pub(crate) time: Duration,
     pub(crate) interface: u32,
     pub(crate) outgoing: bool,
-    /// Of the whole packet.
+    /// Length of the whole packet.
     pub(crate) length: u32,
     pub(crate) bytes: &'b [u8],
 }
@@ -78,7 +78,7 @@ impl HeaderRing {
         }
     }
 
-    /// How many packets the kernel found no room for since the last call.
+    /// Returns the number of packets that the kernel has dropped since the last call.
     pub(crate) fn dropped(&self) -> io::Result<u32> {
         Ok(statistics(&self.socket)?.tp_drops)
     }
@@ -150,7 +150,7 @@ fn cut_after(socket: &Socket, bytes: u32) -> io::Result<()> {
 }
 
 fn layout() -> libc::tpacket_req3 {
-    // In this version frames are as long as they are; the kernel wants to know a size all the same.
+    // Frames have variable lengths in this version, but the kernel requires a size.
     const FRAME_BYTES: usize = 1 << 11;
     libc::tpacket_req3 {
         tp_block_size: BLOCK_BYTES as u32,
@@ -172,17 +172,17 @@ fn map(socket: &Socket) -> io::Result<NonNull<libc::c_void>> {
     Ok(unsafe { mmap(None, RING_BYTES, access, MapFlags::MAP_SHARED, socket, 0)? })
 }
 
-/// Where things are in a block, which begins with its description.
+/// Offsets in a block, which begins with its header.
 const STATUS_OFFSET_BYTES: usize =
     offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, block_status);
 const COUNT_OFFSET_BYTES: usize =
     offset_of!(libc::tpacket_block_desc, hdr) + offset_of!(libc::tpacket_hdr_v1, num_pkts);
 const FIRST_PACKET_OFFSET_BYTES: usize = offset_of!(libc::tpacket_block_desc, hdr)
     + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
-/// A packet begins with its description, and after that who sent it how.
+/// Offset of the address, which follows the header of a packet.
 const ADDRESS_OFFSET_BYTES: usize = size_of::<libc::tpacket3_hdr>();
 
-/// The packets of a block. One that does not lie within it ends the list.
+/// Returns the packets of a block. A header beyond the block ends the list.
 fn headers(block: &[u8]) -> impl Iterator<Item = Header<'_>> {
     let count = u32_at(block, COUNT_OFFSET_BYTES).unwrap_or(0);
     let mut at = u32_at(block, FIRST_PACKET_OFFSET_BYTES).unwrap_or(0) as usize;

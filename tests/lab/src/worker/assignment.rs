@@ -25,7 +25,7 @@ pub enum AssignmentError {
 }
 
 impl Assignment {
-    /// From one line of JSON.
+    /// Parses one line of JSON.
     pub(crate) fn parse(line: &str) -> Result<Self, AssignmentError> {
         let mut assignment: Self = serde_json::from_str(line)?;
         assignment.flows_differ()?;

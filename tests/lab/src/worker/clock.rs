@@ -21,7 +21,7 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     duration.as_micros() as u64
 }
 
-/// Sleeps as long as it says: a computation of a few milliseconds must not become a longer one.
+/// Sleeps exactly this long: a computation of a few milliseconds must not take longer.
 pub(crate) async fn sleep(duration: Duration) -> io::Result<()> {
     let until = now() + duration;
     time::sleep(duration.saturating_sub(MAX_TIMER_ERROR)).await;

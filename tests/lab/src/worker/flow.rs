@@ -19,21 +19,21 @@ use super::protocol::{FlowReport, FlowSpec};
 const BUFFER_BYTES: usize = 256 * 1024;
 const RECEIPT_BYTE: &[u8] = b"!";
 
-/// A connection over any transport. The sender of a message has sent it when the receiver's receipt is there, as with
-/// RDMA: until then it lies in buffers, and the job is not a step further.
+/// A connection over any transport. As with RDMA, a message counts as sent when the receiver has acknowledged it: until
+/// then it is in buffers, and the job does not proceed.
 pub(crate) struct Wire {
     pub(crate) read: Box<dyn Incoming>,
     pub(crate) write: Box<dyn AsyncWrite + Unpin>,
     pub(crate) statistics: Box<dyn Fn() -> Statistics>,
 }
 
-/// What comes in on a connection.
+/// Receiving half of a connection.
 pub(crate) trait Incoming: AsyncRead + Unpin {
     /// While no task reads: ready when the connection is seen to be broken, with the reason.
     fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Error>;
 }
 
-/// What a transport counts. What it cannot count is absent.
+/// Counters of a transport. A counter that it lacks is absent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Statistics {
     pub(crate) retransmits: Option<u64>,
@@ -126,7 +126,7 @@ impl Flow {
         self.state.borrow().meter.bytes()
     }
 
-    /// How the flow broke, if it did.
+    /// Returns the error of the flow, if there is one.
     pub(crate) fn breakage(&self) -> Option<String> {
         let state = self.state.borrow();
         let FlowSpec {
@@ -189,7 +189,7 @@ impl Mover {
                 Side::Send => self.send(bytes, &mut buffer).await?,
                 Side::Receive => self.receive(bytes, &mut buffer).await?,
             }
-            // Nothing waits any longer when the rank has been stopped.
+            // The receiver is gone when the rank was stopped.
             let _ = done.send(());
         }
         Ok(())
@@ -255,7 +255,7 @@ impl Mover {
         self.write.flush().await
     }
 
-    /// What has come, at once if there is any.
+    /// Returns received bytes, at once if there are any.
     async fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut buffer = ReadBuf::new(buffer);
         poll_fn(|context| {
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// What is read and written by other hands, so that they can change it on the way.
+    /// Returns a connection whose bytes the test can change in flight.
     fn wire() -> (Wire, DuplexStream, DuplexStream) {
         let (read, far_write) = tokio::io::duplex(1 << 20);
         let (write, far_read) = tokio::io::duplex(1 << 20);
@@ -327,7 +327,7 @@ mod tests {
         (wire, far_read, far_write)
     }
 
-    /// What the receiver of a message says that was changed on its way.
+    /// Returns the report of the receiver of a changed message.
     async fn received(change: fn(&mut [u8])) -> FlowReport {
         let broken = Rc::default();
         let (wire_out, mut sent, _receipts) = wire();

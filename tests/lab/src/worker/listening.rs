@@ -1,4 +1,4 @@
-//! How a rank's sessions are opened: first all ranks listen, then all connect.
+//! Opens a rank's sessions: first all ranks listen, then all connect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

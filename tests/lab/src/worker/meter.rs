@@ -1,4 +1,4 @@
-//! How well a flow is served, by when its bytes arrive. Pure: time is an argument.
+//! Measures the rate of a flow from the arrival times of its bytes. Pure: time is an argument.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ pub(crate) struct Meter {
     busy: Duration,
     longest_stall: Duration,
     message: Message,
-    /// What the links let pass at once.
+    /// Bytes that the links pass at once.
     burst_bytes: u64,
-    /// What came at the pace of the network, and how long that took.
+    /// Bytes that arrived at the rate of the network, and the time that this took.
     paced_bytes: u64,
     paced: Duration,
 }
@@ -90,7 +90,7 @@ impl Meter {
         };
     }
 
-    /// All that has come of the message has been taken, and this end waits for more.
+    /// Called when all received bytes of the message are read, and this end waits for more.
     pub(crate) fn waits(&mut self) {
         if let Message::UnderWay { pace, .. } = &mut self.message
             && matches!(pace, Pace::Unknown)
@@ -122,8 +122,8 @@ impl Meter {
         self.message = Message::None;
     }
 
-    /// The flow will bring nothing more. A message that was under way has stalled until now, and so
-    /// has one that was awaited: whether it had been sent stays unknown.
+    /// Called when the flow ends. A message in flight has stalled until now, and so has an expected one: whether it was
+    /// sent is unknown.
     pub(crate) fn interrupted(&mut self, now: Duration) {
         if let Message::Awaited { since } = self.message {
             self.longest_stall = self.longest_stall.max(now.saturating_sub(since));
@@ -144,8 +144,8 @@ impl Meter {
         self.longest_stall
     }
 
-    /// The mean rate of the network while messages were under way, beyond the burst that each
-    /// begins with. Absent when that was too little for a measurement.
+    /// Returns the mean rate of the network while messages were in flight, without the burst at the start of each.
+    /// Absent if that was too little for a measurement.
     pub(crate) fn rate_bits_per_s(&self) -> Option<u64> {
         if self.paced_bytes < (MIN_BURSTS * self.burst_bytes).max(1) {
             return None;

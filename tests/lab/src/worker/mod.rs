@@ -26,7 +26,7 @@ use self::protocol::{Assignment, Event, FlowSpec, Order, RankReport};
 use self::rank::RankFlows;
 use crate::error::LabError;
 
-/// How often a rank says what has arrived.
+/// Interval of a rank's reports of received bytes.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs a rank as the lab orders it on standard input.
@@ -39,7 +39,7 @@ pub(crate) fn run() -> Result<u8, LabError> {
     LocalSet::new().block_on(&runtime, Worker::default().run())
 }
 
-/// Its orders come on standard input, until the lab is gone.
+/// Receives orders on standard input, until the lab ends.
 struct Worker {
     orders: Lines<BufReader<Stdin>>,
 }

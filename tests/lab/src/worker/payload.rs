@@ -1,5 +1,4 @@
-//! What travels: a message begins with the time it was sent, and goes on with a pattern from which
-//! the receiver tells whether every byte is where it belongs.
+//! Content of messages: the time of sending, and then a pattern by which the receiver checks the place of every byte.
 
 use std::sync::LazyLock;
 
@@ -32,7 +31,7 @@ pub(crate) fn fill(buffer: &mut [u8], position: u64) {
     }
 }
 
-/// How many bytes of `buffer`, which stands at `position`, are not what was sent.
+/// Returns the number of wrong bytes in `buffer`, which begins at `position`.
 pub(crate) fn corrupted(buffer: &[u8], position: u64) -> u64 {
     let (mut done, mut corrupted) = (0, 0);
     while done < buffer.len() {

@@ -1,4 +1,4 @@
-//! What the lab and a rank's process say to each other: one JSON value per line.
+//! The protocol between the lab and a rank's process: one JSON value per line.
 //!
 //! The lab writes an [`Assignment`] and then [`Order`]s; the rank answers with [`Event`]s.
 
@@ -9,7 +9,7 @@ use reweave_common::scenario;
 use reweave_common::workload::Program;
 use serde::{Deserialize, Serialize};
 
-/// All that a rank needs to know.
+/// Parameters of a rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Assignment {
@@ -40,7 +40,7 @@ impl From<scenario::Transport> for Transport {
     }
 }
 
-/// One flow of a pair of ranks: the `nth` of those that share what `from` sends to `to`.
+/// One flow of a pair of ranks: the `nth` of those that share the data from `from` to `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FlowSpec {
@@ -105,11 +105,11 @@ pub(crate) struct RankReport {
 pub(crate) struct FlowReport {
     pub(crate) id: u32,
     pub(crate) bytes: u64,
-    /// While a message was under way.
+    /// Time with a message in flight.
     pub(crate) busy_us: u64,
-    /// Of the network, as the receiving end saw it.
+    /// Rate of the network, as seen by the receiver.
     pub(crate) rate_bits_per_s: Option<u64>,
-    /// The longest time without progress while a message was under way.
+    /// Longest time without progress while a message was in flight.
     pub(crate) longest_stall_us: u64,
     pub(crate) resets: u64,
     pub(crate) retransmits: Option<u64>,

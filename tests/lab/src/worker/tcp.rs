@@ -97,7 +97,7 @@ impl Incoming for OwnedReadHalf {
     }
 }
 
-/// What the kernel reports of the connection. An older kernel reports less.
+/// The kernel's report of the connection. Older kernels report fewer fields.
 #[allow(
     unsafe_code,
     reason = "TCP_INFO has grown fields that no wrapper knows"

@@ -61,7 +61,7 @@ fn link_delay_matches_scenario() {
     }
 }
 
-/// By how much a rest of this long ends late: an idle processor takes its time to wake up.
+/// Returns the median lateness of a sleep of this length: an idle processor needs time to wake up.
 fn median_lateness_us(rest: Duration) -> f64 {
     prctl::set_timerslack(1).expect("a thread may ask for exact timers");
     let slept = iter::repeat_with(|| {

@@ -80,7 +80,7 @@ fn stopped_host_keeps_its_kernel() {
     assert_eq!(marked(lab).len(), 2);
 }
 
-/// How many of the marked processes stand still: state T, the third field of /proc/PID/stat.
+/// Returns the number of marked processes that are stopped: state T, the third field of /proc/PID/stat.
 fn count_stopped(lab: &Lab) -> usize {
     let list = format!(
         "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline | grep -q '^sleep {SLEEP_MARK}' && cat $p/stat; done; true"

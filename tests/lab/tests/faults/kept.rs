@@ -1,4 +1,4 @@
-//! What is kept of a lab, and when its faults come.
+//! Records of a lab, and the times of its faults.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ const SCENARIO: &str = "name = 'play'\ncapture = ['leaf0']\n\
     uplink_gbps = 0.2\n\
     [[fault]]\nkind = 'link-down'\nat_s = 0.2\nfor_s = 0.2\nlink = ['h1', 'leaf0']\n";
 
-/// Of the latest of the faults of a flapping link; none comes early.
+/// Returns the delay of the latest fault of a flapping link. None comes early.
 fn max_fault_delay_s() -> f64 {
     let flap = "name = 'play'\n[fabric]\nkind = 'leaf-spine'\nleaves = 1\nspines = 1\n\
         hosts_per_leaf = 2\nhost_gbps = 0.4\nuplink_gbps = 0.2\n\

@@ -6,8 +6,8 @@ use crate::play::{Counters, Play, address, break_program, iperf};
 use crate::support::trial;
 use crate::{IPERF3_NEEDS, PING_NEEDS};
 
-/// Beyond this many standard deviations lies one sample of ten millions, so that chance alone does
-/// not fail these tests; with three times the packets this is as strict as 99.9 % with 20 000.
+/// Deviations beyond this occur once in ten million samples, so that chance alone does not fail these tests; with three
+/// times the packets this is as strict as 99.9 % with 20 000.
 const MAX_DEVIATIONS: f64 = 5.33;
 const PACKET_COUNT: u32 = 60_000;
 
@@ -75,7 +75,7 @@ fn loses_as_many_packets_as_it_should(play: &Play, means: &str) {
     );
     assert_eq!(play.step(), ["a-b loses 5 % of all packets"]);
     let before = ["a", "b"].map(|node| Counters::of(lab, node, "eth0"));
-    // Enough under way at once for lost ones to hold back none.
+    // Enough requests in flight that lost ones delay no others.
     lab.exec(
         "a",
         &[

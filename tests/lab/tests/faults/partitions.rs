@@ -43,7 +43,7 @@ fn partition_cuts_both_directions() {
         assert!(!reaches(lab, from, to), "{from} reaches {to}");
         assert_eq!(heard(lab, from, to), 0, "{to} hears {from}");
     }
-    // Between these two the only ways lead through a host of each side.
+    // The only paths between these two lead through a host of each side.
     for (from, to) in [("h1", "h3"), ("h3", "h1"), ("h0", "h3"), ("h1", "h2")] {
         wait_until(&format!("{from} reaches {to}"), || reaches(lab, from, to));
     }
@@ -92,7 +92,7 @@ fn reaches(lab: &Lab, from: &str, to: &str) -> bool {
     lab.exec(from, &["ping", "-q", "-c1", "-W0.3", &to]).code == Some(0)
 }
 
-/// How many of three requests from one host arrive at the other, answered or not.
+/// Returns how many of three requests from one host arrive at the other, answered or not.
 fn heard(lab: &Lab, from: &str, to: &str) -> u64 {
     let requests = || {
         let counts = lab.output(to, &["cat", "/proc/net/snmp"]);

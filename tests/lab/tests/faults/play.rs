@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::support::{Home, Lab, Said, finish, run, wait_until};
 
-/// No fault of these tests comes later.
+/// All faults of these tests come within this time.
 const FAULT_TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) struct Play {
@@ -46,7 +46,7 @@ impl Play {
         events.filter_map(what).collect()
     }
 
-    /// All faults have begun and ended.
+    /// Asserts that all faults have begun and ended.
     #[track_caller]
     pub(crate) fn expect_timeline_finished(&self) {
         let said = run(self.lab.home.lab(&["step"])).expect_code(1);
@@ -103,7 +103,7 @@ impl Play {
         features.is_some_and(|features| features.iter().any(|known| known == feature))
     }
 
-    /// By what means the lab does what was asked of it.
+    /// Returns the mechanisms by which the lab impairs links.
     pub(crate) fn means(&self) -> Vec<&str> {
         let means = self.lab.came_up["means"].as_array().expect("it tells them");
         means.iter().filter_map(Value::as_str).collect()
@@ -140,7 +140,7 @@ fn lines_of(stderr: impl Read + Send + 'static) -> Receiver<String> {
     report
 }
 
-/// A program that runs beside the test, and is killed with it.
+/// A background program that is killed with the test.
 pub(crate) struct Beside(Option<Child>);
 
 impl Beside {
@@ -164,7 +164,7 @@ impl Drop for Beside {
     }
 }
 
-/// What iperf3 measured from one node to another, with these arguments besides.
+/// Returns the result of iperf3 from one node to another, with further arguments.
 pub(crate) fn iperf(lab: &Lab, from: &str, to: &str, arguments: &[&str]) -> Value {
     let server = Beside::start(lab.command(to, &["iperf3", "-s", "-1"]));
     let listens = "grep -q ':1451 .* 0A ' /proc/net/tcp /proc/net/tcp6";

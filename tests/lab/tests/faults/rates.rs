@@ -41,7 +41,7 @@ fn link_rate_matches_scenario() {
     );
 }
 
-/// What TCP brings across, measured by iperf3: never more, and no less when the machine has time.
+/// Asserts the TCP rate measured by iperf3: never higher, and not lower unless the machine is stalled.
 fn assert_rate(lab: &Lab, from: &str, to: &str, rate: f64) {
     let share = || {
         let measured = iperf(lab, from, to, &["-t", "1.5", "-O", "0.3"]);

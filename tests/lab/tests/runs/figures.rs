@@ -1,4 +1,4 @@
-//! Each figure of a report is measured: it moves when what it measures does.
+//! Every figure of a report is measured: it changes with the measured quantity.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +81,7 @@ fn first_sample_s(log: &std::path::Path) -> f64 {
     sample.expect("it reported") / 1e6
 }
 
-/// One link loses 2 % of the packets, both ways.
+/// One link loses 2 % of the packets, in both directions.
 fn lossy(transport: &str) -> Value {
     report_text(
         &format!(
@@ -116,7 +116,7 @@ fn assert_counted(report: &Value) -> &Value {
 fn losses_over_tcp() {
     let report = lossy("tcp");
     let flow = assert_counted(&report);
-    // What comes behind a gap is out of order for TCP.
+    // Data after a gap count as out of order in TCP.
     assert!(flow["reordered"].as_u64() > Some(0), "{flow}");
 }
 
@@ -124,7 +124,7 @@ fn losses_over_udp() {
     assert_counted(&lossy("udp"));
 }
 
-/// Of 50 Mb/s, where the first packet of a message is read so late.
+/// Returns the maximum of 50 Mb/s, given how late the first packet of a message is read.
 fn most_mbps(job: &Value) -> f64 {
     const MEASUREMENT_DELAY_S: f64 = 0.0005;
     let count = |it: &Value| it.as_f64().expect("it is counted");

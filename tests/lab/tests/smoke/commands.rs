@@ -219,7 +219,7 @@ fn two_labs_do_not_meet() {
     lab.exec("h0", &["true"]).expect_code(0);
 }
 
-/// How many packets h0 and h1 have sent and received.
+/// Returns the numbers of packets that h0 and h1 have sent and received.
 fn counters(lab: &Lab) -> String {
     let of = |node| {
         let folder = "/sys/class/net/eth0/statistics";

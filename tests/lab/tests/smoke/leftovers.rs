@@ -87,7 +87,7 @@ fn leaves_nothing(victim: Victim) {
     );
 
     victim.kill(&home, &supervisor);
-    // Its own death is no success; neither is that of the lab it kept.
+    // A killed supervisor does not succeed; neither does the lab.
     assert_ne!(finish(supervisor, "up").code, Some(0));
     assert_ne!(finish(visitor, "exec").code, Some(0));
     home.wait_until_empty();
@@ -105,7 +105,7 @@ fn leaves_nothing(victim: Victim) {
     assert!(!home.state("ideal").exists());
 }
 
-/// `up` in front, as soon as it is ready.
+/// Runs `up` in the foreground, and returns when the lab is ready.
 fn up(home: &Home, name: &str) -> Child {
     let child = start_up(home, &scenario(name));
     home.wait_until_ready(name);
@@ -148,7 +148,7 @@ fn net_spaces_of(home: &Home) -> BTreeSet<PathBuf> {
     all.filter(|found| Some(found) != own.as_ref()).collect()
 }
 
-/// What a lab could leave on the machine outside its namespaces.
+/// Possible leftovers of a lab outside its namespaces.
 #[derive(Debug, PartialEq)]
 struct Traces {
     mounts: String,
@@ -190,7 +190,7 @@ impl Stage {
         Self::Ready,
     ];
 
-    /// The stage, and each of those who are there to be killed.
+    /// Returns the stage with each of its victims.
     fn with_victims(self) -> impl Iterator<Item = (Self, Victim)> {
         let victims: &[Victim] = match self {
             Self::Started | Self::NameTaken => &[Victim::Supervisor],
@@ -230,7 +230,7 @@ fn kill_at_any_stage_leaves_nothing() {
         assert_ne!(finish(child, "up").code, Some(0), "{victim:?} at {stage:?}");
         home.wait_until_empty();
     }
-    // All used one name; that it was used before is in no test's way.
+    // All tests use one name; earlier uses must not matter.
     let child = start_up(&home, &fabric);
     home.wait_until_ready("rings");
     run(home.lab(&["down"])).expect_code(0);

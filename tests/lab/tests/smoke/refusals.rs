@@ -1,4 +1,4 @@
-//! What cannot be is refused in one sentence that says what to do, and nothing is made.
+//! Impossible requests are refused in one sentence with a remedy, and nothing is created.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -151,7 +151,7 @@ fn bad_fabric_creates_nothing() {
     );
 }
 
-/// What makes sense for the product, but not for a lab.
+/// Checks input that the product supports but the lab does not.
 fn impossible_lab_creates_nothing() {
     let home = Home::new();
     let ideal = |hosts: &str, gbps: &str| {
@@ -291,7 +291,7 @@ fn a_kernel_that_forbids() {
 /// Run as root, the other tests say nothing about ordinary users.
 fn an_ordinary_user() {
     let home = Home::new();
-    // What root built may lie where others cannot read.
+    // A build by root may be unreadable for others.
     let program = home.path.join("reweave-lab-copy");
     fs::copy(LAB_PROGRAM, &program).expect("the program can be read");
     let fabric = home.file(

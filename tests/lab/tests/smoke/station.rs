@@ -1,5 +1,4 @@
-//! The station beside the fabric, and jobs in a lab that is up: what programs that run the cluster
-//! need.
+//! The station, and jobs in a running lab, as programs that run the cluster need them.
 
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
@@ -70,7 +69,7 @@ fn reaches(lab: &Lab, from: &str, to: &str) -> bool {
     lab.exec(from, &["ping", "-c1", "-W1", to]).code == Some(0)
 }
 
-/// On a busy machine an answer may come late, or be lost while addresses are found out.
+/// On a busy machine an answer may be late, or be lost during address resolution.
 fn in_the_end_reaches(lab: &Lab, from: &str, to: &str) {
     wait_until(&format!("{from} reaches {to}"), || reaches(lab, from, to));
 }
@@ -88,8 +87,8 @@ fn station_and_nodes_reach_each_other() {
     assert_eq!(of_h1["management"], addresses[0]["addr_info"][0]["local"]);
 }
 
-/// Even with a route to a leaf as if it were a way, nothing comes through; nor from a host to the
-/// management address of another over the fabric.
+/// Even with a route through a leaf, no packet passes between the networks; nor from a host to the management address
+/// of another over the fabric.
 fn the_networks_do_not_meet() {
     let lab = Lab::up_text(MANAGED_SCENARIO);
     assert!(!reaches(&lab, "station", "10.0.0.0"), "no route");

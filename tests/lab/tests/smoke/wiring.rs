@@ -240,7 +240,7 @@ fn parallel_links_are_all_used() {
 fn relays_know_every_nic() {
     let lab = Lab::up("direct");
     for nic in 0..4 {
-        // Three hosts on, which two steps reach by two ways: 1 then 2, or 2 then 1.
+        // The host three positions further is reached in two steps over two paths: 1 then 2, or 2 then 1.
         let ways = ways(&lab, "h0", &format!("10.{nic}.0.3"));
         assert!(ways.len() >= 2, "{ways:?}");
     }
@@ -253,7 +253,7 @@ fn relays_know_every_nic() {
     assert!(locals[1].starts_with("10.192."), "{locals:?}");
 }
 
-/// A packet that dies on the way is answered by the port it came in by.
+/// A packet that expires is answered by the port at which it arrived.
 fn traces_name_inbound_interfaces() {
     let lab = Lab::up("leaf-spine");
     for (hops, answering) in [
@@ -286,7 +286,7 @@ fn paths_are_reproducible() {
     }
 }
 
-/// By which port leaf0 sends each of 32 flows that differ in their source port only.
+/// Returns the ports by which leaf0 sends 32 flows that differ only in their source ports.
 fn chosen_paths(lab: &Lab) -> Vec<String> {
     let ask = "for port in $(seq 5000 5031); do ip route get 10.0.0.1 from 10.0.0.0 iif swp0 \
                ipproto udp sport $port dport 4791; done";

@@ -1,8 +1,8 @@
 //! Labs for tests.
 //!
-//! Every test has a home of its own, in which its labs keep their state: labs of other tests, or of
-//! a person at work, are not in its way. All that a test starts carries the home in its
-//! environment, so what is left of it is distinguished from everything else on the machine.
+//! Every test has a home of its own, in which its labs keep their state, so that labs of other tests or of a user do
+//! not interfere. All processes of a test have the home in their environment, so leftovers can be distinguished from
+//! everything else on the machine.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
@@ -28,7 +28,7 @@ use poll::{TEST_TIMEOUT, wait_for};
 pub(crate) const LAB_PROGRAM: &str = env!("CARGO_BIN_EXE_reweave-lab");
 const HOME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 
-/// What a command said and how it ended.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -86,7 +86,7 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     wait_for(what, || condition().then_some(()));
 }
 
-/// A scenario of the folder that serves tests and people alike.
+/// Returns the path of a scenario in the folder that tests and users share.
 pub(crate) fn scenario(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     folder.join(name).with_extension("toml")
@@ -121,7 +121,7 @@ impl Home {
         path
     }
 
-    /// Where a lab's state is, if there is such a lab.
+    /// Returns the folder with a lab's state, if it exists.
     pub(crate) fn state(&self, lab: &str) -> PathBuf {
         self.path.join("reweave-lab").join(lab)
     }
@@ -146,7 +146,7 @@ impl Home {
         wait_until("the lab is ready", || self.labs().iter().any(is_ready));
     }
 
-    /// All processes that were started from this home, wherever they are now.
+    /// Returns all processes that were started from this home.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let mark = format!("{HOME_VARIABLE}={}", self.path.display());
         let started_here = |pid: &u32| {
@@ -181,11 +181,11 @@ pub(crate) fn all_processes() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// A lab that is up, and goes down when it is dropped.
+/// A running lab, which ends when it is dropped.
 pub(crate) struct Lab {
     pub(crate) home: Home,
     pub(crate) name: String,
-    /// What `up` said.
+    /// Output of `up`.
     pub(crate) came_up: Value,
 }
 
@@ -227,7 +227,7 @@ impl Lab {
         run(self.command(node, words))
     }
 
-    /// What a program in a node prints; it must succeed.
+    /// Returns the output of a program in a node; the program must succeed.
     #[track_caller]
     pub(crate) fn output(&self, node: &str, words: &[&str]) -> String {
         self.exec(node, words).expect_code(0).stdout

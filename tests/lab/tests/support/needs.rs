@@ -1,5 +1,5 @@
-//! What tests need of a machine. A test whose needs are not met is reported as ignored, with the
-//! reason; it never passes.
+//! Requirements of tests on the machine. A test with unmet requirements is reported as ignored with the reason, and
+//! never passes.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -14,7 +14,7 @@ const PACKAGE_LIST: &str = include_str!("../../../../deploy/packages.txt");
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
-    /// All that any lab needs.
+    /// Requirements of every lab.
     Lab,
     /// Namespaces, by being root or by a kernel that lets everyone make them. Tests find out with
     /// a program that must be there.
@@ -24,7 +24,7 @@ pub(crate) enum Need {
 }
 
 impl Need {
-    /// Why it is not met, if it is not.
+    /// Returns the reason why it is not met, if it is not.
     pub(crate) fn unmet(self) -> Option<String> {
         match self {
             Self::Lab => {
@@ -85,7 +85,7 @@ fn try_namespaces() -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Where a program is; the tools of the network often lie outside an ordinary user's PATH.
+/// Returns the path of a program; network tools are often outside an ordinary user's PATH.
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).collect::<Vec<_>>();

@@ -9,7 +9,7 @@ pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Waits until a counter stays as it is for `quiet`, counted in polls: a machine that stalls between two of them adds
+/// Waits until a counter is constant for `quiet`, counted in polls: a stall of the machine between two polls adds
 /// nothing.
 #[track_caller]
 pub(crate) fn wait_until_constant(what: &str, quiet: Duration, mut count: impl FnMut() -> u64) {

@@ -41,7 +41,7 @@ pub(crate) fn timed_throughput(name: &str, min_fraction: f64, measure: impl FnMu
     });
 }
 
-/// Fails where a measured value is not as expected. Stalls cannot be subtracted from it.
+/// Fails if a measured value is unexpected. Stalls cannot be subtracted from it.
 #[track_caller]
 pub(crate) fn timed_value<T: fmt::Debug>(
     name: &str,
@@ -77,9 +77,9 @@ fn meets_min_fraction(fraction: f64, min_fraction: f64, stalls: &Stalls) -> bool
         && fraction >= min_fraction * (1.0 - stalls.fraction())
 }
 
-/// For how long the machine was stalled during a measurement.
+/// Duration of the machine's stalls during a measurement.
 struct Stalls {
-    /// By late wake-ups of the witness.
+    /// From late wake-ups of the witness.
     late: Duration,
     /// The same, or the steal time of the hypervisor if that is more: steal makes wake-ups late, so their sum would count it
     /// twice.
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "never: 1")]
     fn wrong_value_without_stall_fails() {
-        // Where a stall is witnessed, the last attempt fails.
+        // If a stall is witnessed, only the last attempt fails.
         timed_value("never", || 1, |_| false);
     }
 }

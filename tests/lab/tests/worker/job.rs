@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// Longer than anything here takes, on a machine that is busy with other tests.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// What is heard of a rank when its output has ended.
+/// Event for the end of a rank's output.
 const SILENCE_MARK: &str = "silence";
 pub(crate) const FLOWS_PER_PAIR: u32 = 2;
 
@@ -43,7 +43,7 @@ impl Transport {
     }
 }
 
-/// What a job is to do.
+/// Parameters of a job.
 pub(crate) struct Order {
     pub(crate) transport: Transport,
     pub(crate) pattern: Pattern,
@@ -88,7 +88,7 @@ impl Flow {
         })
     }
 
-    /// How errors name it.
+    /// Returns the name in error messages.
     pub(crate) fn name(&self) -> String {
         format!("{} > {}", self.source, self.destination)
     }
@@ -110,7 +110,7 @@ struct Process {
 }
 
 impl Job {
-    /// All ranks started, and their sessions open.
+    /// Starts all ranks, with open sessions.
     pub(crate) fn connected(order: &Order) -> Self {
         let mut job = Self::instructed(order);
         job.all_say("listening");
@@ -119,7 +119,7 @@ impl Job {
         job
     }
 
-    /// All ranks started and given their order, no session open yet.
+    /// Starts all ranks with their orders, before sessions are open.
     pub(crate) fn instructed(order: &Order) -> Self {
         let programs = order.programs();
         let flows = flows(&programs, order.transport);
@@ -156,7 +156,7 @@ impl Job {
         }
     }
 
-    /// What `rank` says under this name, now or soon.
+    /// Waits for the next event of this name from `rank`.
     pub(crate) fn wait_for(&mut self, rank: usize, event: &str) -> Value {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -171,7 +171,7 @@ impl Job {
         }
     }
 
-    /// All that `rank` has said under this name.
+    /// Returns all events of this name from `rank`.
     pub(crate) fn events(&self, rank: usize, event: &str) -> impl Iterator<Item = &Value> {
         let found = self.said[rank].iter();
         found.filter_map(move |said| match said {
@@ -180,7 +180,7 @@ impl Job {
         })
     }
 
-    /// The lab goes away; how each rank's process ends.
+    /// Ends the lab. Returns the exit status of each rank's process.
     pub(crate) fn leave(mut self) -> Vec<ExitStatus> {
         for rank in &mut self.ranks {
             rank.stdin = None;
@@ -193,7 +193,7 @@ impl Job {
         ended.collect()
     }
 
-    /// What `flow` carries in all iterations, by the programs.
+    /// Returns the bytes of `flow` in all iterations, by the programs.
     pub(crate) fn bytes_of(&self, flow: &Flow) -> u64 {
         let to_receiver = |send: &&Transfer| send.peer.index() == flow.to;
         let sends = sends(&self.programs[flow.from]).filter(to_receiver);
@@ -251,7 +251,7 @@ pub(crate) fn refusal(input: &Value) -> (Option<i32>, String) {
     (process.child.wait().expect("it is our child").code(), said)
 }
 
-/// What the first rank of a job would get.
+/// Returns the assignment of a job's first rank.
 pub(crate) fn first_assignment(order: &Order) -> Value {
     let programs = order.programs();
     let flows = flows(&programs, order.transport);

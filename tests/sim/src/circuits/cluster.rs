@@ -1,5 +1,5 @@
-//! All programs that take part, and one thing that any of them may do at a time. When it is done,
-//! and which messages arrive, others decide.
+//! All programs of the cluster, and the actions of each. The caller decides when an action happens and which messages
+//! arrive.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ use super::node::Node;
 use crate::actor::{Life, Order, Report, Step};
 use crate::coordinator::{Coordinator, Guest};
 
-/// What passes a port that is used, from one sample to the next.
+/// Bytes that pass a used port between two samples.
 const BYTES_PER_SAMPLE: u64 = 10_000_000;
 
 #[derive(Debug, Clone)]
@@ -34,14 +34,14 @@ pub struct Cluster {
     passed: BTreeMap<Port, Passed>,
 }
 
-/// What a port's counter says.
+/// Counter of a port.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passed {
     bytes: u64,
     read: Moment,
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Debug, Clone)]
 pub enum Did {
     /// There was nothing to do.
@@ -86,7 +86,7 @@ impl Cluster {
         agents.chain(drivers).collect()
     }
 
-    /// All ports that light passes.
+    /// Returns all ports with light.
     pub fn lit_ports(&self) -> impl Iterator<Item = Port> {
         self.drivers.iter().flat_map(|(&optical, driver)| {
             let ports = driver.device.circuits.iter().flat_map(Circuit::ports);
@@ -235,7 +235,7 @@ impl Cluster {
         (&mut self.laws, sight, state)
     }
 
-    /// All that an agent has to say, after it has repaired what went astray.
+    /// Returns the full report of an agent, after it has repaired drift.
     pub fn sample(&mut self, now: Moment, id: NodeId) -> Sample {
         let Self {
             cabling,

@@ -1,4 +1,4 @@
-//! An optical switch: it moves one circuit at a time, and what ails it decides what comes of that.
+//! An optical switch: it moves one circuit at a time, and its fault determines the result.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub struct Device {
     is_between: bool,
     vanishing: CircuitSet,
     vanished: CircuitSet,
-    /// In the order in which it was asked.
+    /// In the order of the requests.
     delayed: Vec<DelayedMove>,
 }
 
@@ -34,22 +34,22 @@ enum DelayedMove {
 pub enum Ailment {
     #[default]
     None,
-    /// It does what it is asked, and does not say so in time.
+    /// It executes requests, but does not confirm them in time.
     Silent,
-    /// It does nothing and says nothing, and cannot be read.
+    /// It executes nothing, does not answer, and cannot be read.
     Unreachable,
-    /// It says nothing, can be read, and does what it is asked when this is over.
+    /// It does not answer, can be read, and executes requests when the fault ends.
     Delays,
     Refuses,
-    /// What is to go goes; what is to come does not, and is said to be done.
+    /// It removes circuits, does not set new ones, and confirms both.
     MovesHalf,
     /// Light leaves at another port that is not in use.
     WrongPort,
-    /// What comes to be joined stays dark for as long as this lasts.
+    /// New circuits stay dark during the fault.
     StaysDark,
-    /// The light of what comes to be joined comes and goes for as long as this lasts.
+    /// The light of new circuits flaps during the fault.
     Flaps,
-    /// What comes to be joined is gone a while later.
+    /// New circuits vanish after a while.
     Vanishes,
 }
 
@@ -76,7 +76,7 @@ impl Device {
         (self.ails != Ailment::Unreachable).then(|| self.circuits.clone())
     }
 
-    /// Where light that enters here leaves.
+    /// Returns the port at which light from this port leaves.
     pub fn far(&self, port: PortId) -> Option<PortId> {
         let mut ends = self.circuits.iter().map(Circuit::ports);
         let [a, b] = ends.find(|ends| ends.contains(&port))?;
@@ -134,7 +134,7 @@ impl Device {
         self.said()
     }
 
-    /// What has vanished from these ports does not come back.
+    /// Forgets a circuit that has vanished, so that it does not come back.
     fn forget(&mut self, circuit: Circuit) {
         let is_apart = |it: &Circuit| {
             it.ports()
@@ -154,7 +154,7 @@ impl Device {
         self.catch_up();
     }
 
-    /// It does one thing after the other. What is no longer possible by then, it refuses.
+    /// Executes delayed requests in order, and refuses those that have become impossible.
     fn catch_up(&mut self) {
         if matches!(
             self.ails,
@@ -175,7 +175,7 @@ impl Device {
         Moved::Late
     }
 
-    /// What time does to light: whether anything is otherwise now.
+    /// Updates the light. Returns whether anything has changed.
     pub fn flicker(&mut self) -> bool {
         self.is_between = !self.is_between;
         let vanishing = std::mem::take(&mut self.vanishing);

@@ -31,7 +31,7 @@ struct Process {
     at_hand: Option<Work>,
 }
 
-/// What takes more than one step.
+/// Work of more than one step.
 #[derive(Debug, Clone)]
 enum Work {
     Read {
@@ -41,14 +41,14 @@ enum Work {
     Move(Moving),
 }
 
-/// All disconnecting comes first; where that is not said to be done, it is looked for.
+/// All disconnects come first; if one is not confirmed, the device is read.
 #[derive(Debug, Clone)]
 struct Moving {
     moves: Moves,
     gone: VecDeque<Circuit>,
     come: VecDeque<Circuit>,
     moved: Moved,
-    /// Nothing is connected before the device is seen to have let go.
+    /// Number of remaining reads: nothing is connected before the device is seen to have disconnected.
     looks_left: usize,
 }
 
@@ -112,7 +112,7 @@ impl Driver {
         }
     }
 
-    /// What is being moved just now, before any of it is.
+    /// Returns the moves that are about to begin.
     pub fn about_to_move(&self) -> Option<&Moves> {
         match self.process.as_ref()?.at_hand.as_ref()? {
             Work::Move(moving) => Some(&moving.moves),

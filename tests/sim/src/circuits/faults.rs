@@ -1,4 +1,4 @@
-//! What goes wrong: one thing at one moment, as an event like any other.
+//! Faults: each is one event at one moment.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ use crate::chance::Chance;
 use crate::coordinator::{Death, Guest};
 use crate::wire::Weather;
 
-/// What ails a device passes by then.
+/// Maximum duration of a fault of a device.
 const MAX_FAULT_TIME: Duration = Duration::from_secs(14);
 
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     CoordinatorDies,
-    /// It dies over an entry that is so far ahead.
+    /// The coordinator dies at the entry that is this far ahead.
     CoordinatorDiesAfter {
         entries: usize,
         is_durable: bool,
     },
     Dies(Guest),
-    /// In the midst of following an instruction, after this many further steps.
+    /// The program dies while following an instruction, after this number of further steps.
     DiesAfter(Guest, usize),
     SessionBreaks(Guest),
-    /// It does nothing for this long.
+    /// The program does nothing for this time.
     Hangs(Guest, Duration),
     DiskIsFull(Guest, bool),
-    /// Its kernel takes this many more changes, or any number of them again.
+    /// The kernel accepts this number of further changes, or any number again.
     KernelRefuses(Guest, Option<usize>),
     Ails(OpticalId, Ailment),
     /// Some node's packets go out by this port under any table, or no node's do.
@@ -41,7 +41,7 @@ pub enum Fault {
     /// A cable or a fibre, which is whole again after some time.
     Breaks(Plug),
     IsWhole(Plug),
-    /// An operator wants this of any plan that is on its way.
+    /// An operator requests this of any running plan.
     Steers(Steering),
 }
 
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// Light comes where it did not.
+    /// Repairs the light of a switch.
     fn cure(&mut self, optical: OpticalId) {
         self.cluster.driver(optical).device.heal();
         self.cluster.look_at_ways(self.schedule.now());
@@ -149,8 +149,8 @@ impl World {
         self.schedule.after(Duration::ZERO, Event::LetGoOn);
     }
 
-    /// L1: a plan that is under way ends in time. Then every node holds what is in force, and goes on doing so when
-    /// late copies of messages have come.
+    /// L1: a running plan ends in time. Then every node holds the state in force, and keeps it after late copies of
+    /// messages.
     pub fn rest(&mut self) {
         self.heal();
         if !self.run_until(PLAN_TIMEOUT, |world| !world.is_busy()) {
@@ -180,7 +180,7 @@ pub fn plague(world: &mut World, chance: &mut Chance, span: Duration, count: usi
     }
 }
 
-/// From the beginning on: traffic that begins when a port was just seen idle cannot be known.
+/// Fills ports from the beginning: traffic that begins just after a port was seen idle cannot be known.
 fn stand_in_the_way(world: &mut World, chance: &mut Chance, span: Duration) {
     let ports: Vec<_> = world.cluster.lit_ports().collect();
     let port = *chance.one_of(&ports);

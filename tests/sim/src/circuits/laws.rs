@@ -1,4 +1,4 @@
-//! What must hold after any fault, looked at after every change of a kernel, a device or the log.
+//! Invariants that hold after any fault, checked after every change of a kernel, a device or the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub const MIN_CAPACITY_SHARE: f64 = 0.25;
 /// A law that was broken.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Breach {
-    /// What is for this node circles, or ends somewhere.
+    /// Packets for this node loop or are lost.
     Lost {
         to: NodeId,
         how: Lost,
@@ -37,18 +37,18 @@ pub enum Breach {
         left: usize,
         all: usize,
     },
-    /// Nothing in the log asks for it.
+    /// No log entry requires it.
     NotIntended(Doer, Generation),
-    /// On the way forth, and no entry confirms it.
+    /// During a migration, and no entry confirms it.
     StaysUnconfirmed(NodeId, Generation),
     ActedOnOlder(Doer),
     /// A crash just then would have let it forget what it has promised.
     ActedUnnoted(Doer),
     /// Both of these plans have instructed it, and neither has ended.
     OfTwoPlans(Doer, [Generation; 2]),
-    /// An answer that had been heard was taken for another one.
+    /// An answer that was already handled was taken for another one.
     HeardTwice(Doer, Token),
-    /// It got an instruction again that it held already, and something changed.
+    /// The node got an instruction that it held already, and something changed.
     NotIdempotent(NodeId),
     /// A plan is over, and this node holds something else than is in force.
     Mixed(Doer),
@@ -69,7 +69,7 @@ pub enum Doer {
     Optical(OpticalId),
 }
 
-/// How often each law was looked at: a law that is never looked at proves nothing.
+/// Number of checks of each invariant: one that is never checked proves nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Looks {
     pub walks: u64,
@@ -77,9 +77,9 @@ pub struct Looks {
     pub moves: u64,
     pub kept: u64,
     pub taken_back: u64,
-    /// Plans that departed while another was on its way.
+    /// Number of plans that started while another was running.
     pub beside: u64,
-    /// How often a plan was stopped, or given up, that had begun.
+    /// Number of times that a running plan was paused or aborted.
     pub steered: u64,
 }
 
@@ -90,18 +90,18 @@ pub struct Laws {
     /// Ports that packets pass now, and when they last did.
     used: BTreeSet<Port>,
     last_used: BTreeMap<Port, Moment>,
-    /// Traffic that goes on under any table of its node, as that of a card with a fixed next hop.
+    /// Ports with traffic under any table of their node, such as that of a NIC with a fixed next hop.
     pub stubborn: BTreeSet<Port>,
     acted: Acted<Doer>,
     heard: BTreeSet<(Doer, Token)>,
     wishes: Wishes,
-    /// Plans on their way, and the receivers that they have instructed.
+    /// Running plans, and the receivers that they have instructed.
     open: BTreeMap<Generation, BTreeSet<Doer>>,
-    /// How many entries of the log have been looked at.
+    /// Number of log entries that were checked.
     read: usize,
 }
 
-/// All there is to look at.
+/// Everything that checks can see.
 #[derive(Clone, Copy)]
 pub struct Sight<'a> {
     pub now: Moment,
@@ -191,7 +191,7 @@ impl Laws {
         self.breaches.extend(under_traffic.collect::<Vec<_>>());
     }
 
-    /// What a node holds for good, on the way forth, the log confirms.
+    /// Checks that the log confirms the state of a node, if it is permanent during a migration.
     pub fn look_at_record(&mut self, sight: Sight<'_>, node: NodeId) {
         let noted = &sight.nodes[&node].disk;
         let generation = noted.in_force.generation;
@@ -225,7 +225,7 @@ impl Laws {
         }
     }
 
-    /// What has been added to the log, which has led to this state.
+    /// Checks new log entries, which have led to this state.
     pub fn look_at_log(&mut self, sight: Sight<'_>, state: &State) {
         let news = &sight.log[self.read.min(sight.log.len())..];
         for change in news.iter().flat_map(|command| command.change.parts()) {
@@ -273,7 +273,7 @@ impl Laws {
         }
     }
 
-    /// Nothing begins that an operator has stopped, and nothing is kept that was aborted.
+    /// Checks that nothing starts after an operator paused a plan, and that an aborted plan is not kept.
     fn look_at_wishes(&mut self, change: &Change) {
         if let Change::Steered { generation, .. } = change {
             self.looks.steered += u64::from(self.open.contains_key(generation));
@@ -300,8 +300,8 @@ impl Laws {
         }
     }
 
-    /// S4: what is left of each node while these circuits move, of what it has when all is well. Where something is
-    /// broken, it need not be known what there is.
+    /// S4: checks the remaining capacity of each node while these circuits move, relative to its full capacity. After a
+    /// break, the capacity may be unknown.
     fn look_at_floor(&mut self, sight: Sight<'_>, moves: &BTreeMap<OpticalId, Move>) {
         let goes = |(optical, port): Port| {
             let moved = moves.get(&optical);
@@ -330,8 +330,8 @@ impl Laws {
         }
     }
 
-    /// S8: every node holds what is in force, and every device too, but for those of plans on their way. Nodes at
-    /// a broken cable hold what they can of it.
+    /// S8: checks that every node and device holds the state in force, except for running plans. Nodes at a broken
+    /// cable hold a part of it.
     pub fn look_at_rest(&mut self, sight: Sight<'_>, state: &State) {
         let in_force = state.in_force();
         let claims = || state.rollouts().map(|it| &it.claims);

@@ -1,4 +1,4 @@
-//! Where packets go: by what kernels hold, and from there by light, independent of the next hop that was meant.
+//! Paths of packets: by the state of kernels, and from there by light, independent of the intended next hop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -18,10 +18,10 @@ pub type Drivers = BTreeMap<OpticalId, Driver>;
 /// A port of an optical switch.
 pub type Port = (OpticalId, PortId);
 
-/// What an agent has found the coordinator knows by then, if it hears anything.
+/// Time after which the coordinator knows what an agent has found, if it receives anything.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is plugged in where. It never changes, but for what breaks.
+/// Cables and fibres. They change only by breaks.
 #[derive(Debug, Clone)]
 pub struct Cabling {
     broken: BTreeSet<Plug>,
@@ -35,7 +35,7 @@ pub struct Cabling {
     own: BTreeMap<(NodeId, Ipv4Addr), Vec<String>>,
 }
 
-/// What an interface is plugged into.
+/// Place at which an interface is plugged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Plug {
     Cable(LinkId),
@@ -50,7 +50,7 @@ pub enum Lost {
 }
 
 impl Cabling {
-    /// With the shortest ways as they are at first.
+    /// Creates the cabling, with the initial shortest paths.
     pub fn new(fabric: Arc<Fabric>) -> Self {
         let mut plugs: BTreeMap<NodeId, BTreeMap<String, Plug>> = BTreeMap::new();
         let fibres = fabric
@@ -83,7 +83,7 @@ impl Cabling {
         plugs.flat_map(|plugs| plugs.keys().map(String::as_str))
     }
 
-    /// How many interfaces of a node see light when all is well.
+    /// Returns the number of a node's interfaces with light without faults.
     pub fn lit_at_first(&self, at: NodeId) -> usize {
         let circuits = self.fabric.first_circuits();
         let is_lit = |interface: &&str| match self.port(at, interface) {
@@ -96,7 +96,7 @@ impl Cabling {
         self.interfaces(at).filter(is_lit).count()
     }
 
-    /// Who is at the other end of an interface now.
+    /// Returns the node at the other end of an interface now.
     pub fn far(&self, drivers: &Drivers, at: NodeId, interface: &str) -> Option<NodeId> {
         match *self.plugs.get(&at)?.get(interface)? {
             _ if self.is_broken(drivers, at, interface) => None,
@@ -108,7 +108,7 @@ impl Cabling {
         }
     }
 
-    /// By a cable or a fibre, at either end.
+    /// Whether the cable or fibre is broken at either end.
     fn is_broken(&self, drivers: &Drivers, at: NodeId, interface: &str) -> bool {
         let plug = self.plugs.get(&at).and_then(|plugs| plugs.get(interface));
         let Some(plug) = plug.filter(|_| !self.broken.is_empty()) else {
@@ -127,7 +127,7 @@ impl Cabling {
             .any(|it| self.broken.contains(it))
     }
 
-    /// All that may break.
+    /// Returns everything that can break.
     pub fn plugs(&self) -> BTreeSet<Plug> {
         self.plugs
             .values()
@@ -140,7 +140,7 @@ impl Cabling {
         self.damaged.get(&at).is_some_and(Option::is_none)
     }
 
-    /// Or was, and the coordinator may not have heard yet that it is no more.
+    /// Whether a node is damaged, or was until recently, so that the coordinator may not know of the repair.
     pub fn seems_damaged(&self, at: NodeId, now: Moment) -> bool {
         let damaged = self.damaged.get(&at);
         damaged.is_some_and(|until| until.is_none_or(|until| now.since(until) < REPORT_TIMEOUT))
@@ -194,7 +194,7 @@ impl Cabling {
         own.map(String::as_str).collect()
     }
 
-    /// All ports that any packet passes, if every host sends to every other.
+    /// Returns all ports that packets pass if every host sends to every other.
     pub fn used(&self, nodes: &Nodes, drivers: &Drivers) -> BTreeSet<Port> {
         let mut used = BTreeSet::new();
         for node in nodes.values() {
@@ -210,13 +210,13 @@ impl Cabling {
         used
     }
 
-    /// Of all others.
+    /// Returns the addresses of all other hosts.
     fn addresses(&self, but: NodeId) -> impl Iterator<Item = Ipv4Addr> {
         let others = self.fabric.endpoints().filter(move |&node| node != but);
         others.filter_map(|node| self.fabric.address(node))
     }
 
-    /// What is lost on its way to any host, by any of the ways there are.
+    /// Returns a packet that is lost on a path to any host.
     pub fn lost(&self, nodes: &Nodes, drivers: &Drivers) -> Option<(NodeId, Lost)> {
         self.fabric.endpoints().find_map(|to| {
             let mut walk = Walk {
@@ -232,7 +232,7 @@ impl Cabling {
     }
 }
 
-/// From all hosts to one node.
+/// Paths from all hosts to one node.
 struct Walk<'a> {
     cabling: &'a Cabling,
     nodes: &'a Nodes,
@@ -254,7 +254,7 @@ impl Walk<'_> {
         if ways.is_empty() {
             return Err(Lost::At(at));
         }
-        // What a break takes is no program's mistake.
+        // A loss by a break is not a program's mistake.
         let is_whole = |it: &&str| !cabling.is_broken(self.drivers, at, it);
         for interface in ways.into_iter().filter(is_whole) {
             let next = cabling.far(self.drivers, at, interface);

@@ -21,14 +21,14 @@ pub struct Node {
     pub disk: Record,
     pub kernel: RouteTable,
     pub life: Life,
-    /// It remembers what it answered last.
+    /// Whether it remembers its last answer.
     pub has_spoken: bool,
     /// While its agent runs.
     shell: Option<Shell<RouteOp>>,
     pub disk_is_full: bool,
-    /// Its kernel takes this many more changes, and then none.
+    /// Number of further changes that its kernel accepts.
     pub patience: Option<usize>,
-    /// How often it took back what was not confirmed.
+    /// Number of rollbacks of unconfirmed changes.
     pub went_back: usize,
 }
 
@@ -51,7 +51,7 @@ impl Node {
         self.shell.is_some()
     }
 
-    /// Its kernel is made to hold what was in force when an agent last ran here.
+    /// Starts the agent. Its kernel is set to the state that was in force when an agent last ran here.
     pub fn start(&mut self, is_up: impl Fn(&str) -> bool) {
         self.life.begin();
         self.has_spoken = false;
@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    /// Waits for as long as an unconfirmed install has, at any time elsewhere.
+    /// Advances the clock to the expiry of an unconfirmed install.
     pub fn expire(&mut self) {
         let timeout = self.disk.fallback.as_ref();
         let timeout_ms = timeout.map_or(0, |it| u64::from(it.confirm_timeout_ms));
@@ -145,7 +145,7 @@ impl Node {
         self.shell.iter().all(Shell::holds_instruction)
     }
 
-    /// As a kernel takes it: no next hop over an interface that is down, and nothing twice.
+    /// Applies a change as a kernel does: no next hop over an interface that is down, and no duplicates.
     fn change(&mut self, op: &RouteOp, is_up: impl Fn(&str) -> bool) -> Result<(), String> {
         let takes_away = matches!(op, RouteOp::RemoveRoute(_) | RouteOp::RemoveGroup(_));
         match &mut self.patience {

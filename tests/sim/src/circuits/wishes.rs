@@ -1,4 +1,4 @@
-//! What people want of plans on their way, and whether it is so.
+//! Requests of operators about running plans, and their fulfilment.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! The cluster in time: one clock, one seed, lines that are slow and forgetful. After every event
-//! the laws are looked at. Two worlds with one seed live alike.
+//! The simulation of a cluster: one clock, one seed, slow and lossy connections. All invariants are checked after every
+//! event. Two simulations with one seed are equal.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,11 +27,11 @@ use crate::wire::{SessionId, Weather, Wire};
 use crate::{SimulatedDelays, TICK_INTERVAL};
 
 pub(super) const DELAYS: SimulatedDelays = SimulatedDelays::DEFAULT_DELAYS;
-/// What an agent or a driver does step by step takes this long.
+/// Duration of a step of an agent or a driver.
 const STEP_TIMES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(8)];
 /// A plan ends so soon once everything works again.
 pub const PLAN_TIMEOUT: Duration = Duration::from_mins(1);
-/// For this long light is there, and then not, where it comes and goes.
+/// Time between changes of flapping light.
 const FLICKER_INTERVAL: Duration = Duration::from_millis(200);
 /// Until every agent has been heard often enough for a plan.
 const WARM_UP_TIME: Duration = Duration::from_secs(4);
@@ -52,11 +52,11 @@ pub enum Event {
     Instructed(Option<SessionId>, Order),
     Heard(SessionId, Report),
     Fault(Fault),
-    /// Light that comes and goes does so.
+    /// Flapping light changes its state.
     Flicker,
     /// A person looks whether something has to be put right by hand.
     PutRight,
-    /// An operator who has stopped a plan lets it go on, as soon as a coordinator leads.
+    /// The operator who paused a plan resumes it as soon as a coordinator leads.
     LetGoOn,
 }
 
@@ -66,16 +66,16 @@ pub struct World {
     pub wire: Wire,
     pub schedule: Schedule<Event>,
     pub sessions: BTreeMap<Guest, SessionId>,
-    /// Whose next step is on its way, in which life.
+    /// Programs with a step in progress, and the number of their restart.
     working: BTreeMap<Guest, u64>,
     pub hangs_until: BTreeMap<Guest, Moment>,
     journal: Journal,
-    /// This many entries of the log stand in the journal.
+    /// Number of log entries in the journal.
     noted: usize,
-    /// How often a node was asked to look closely at its interfaces.
+    /// Number of requests for fast sampling.
     pub asked_closely: u64,
     pub events: u64,
-    /// For this long no other takes the place of a coordinator that died.
+    /// Time without a coordinator after one has died.
     pub absence: Option<Duration>,
 }
 
@@ -117,7 +117,7 @@ impl World {
         self.cluster.laws.looks
     }
 
-    /// Whether a plan is under way; so it is while that is unknown.
+    /// Whether a plan is running, or may be.
     pub fn is_busy(&self) -> bool {
         let under_way = |state: &State| state.rollouts().any(|it| it.approved.is_some());
         self.state().is_none_or(under_way)
@@ -128,7 +128,7 @@ impl World {
         self.migrations().any(Migration::is_held)
     }
 
-    /// Whether a device that does not hold what it should is said to be the reason.
+    /// Whether the reported reason is a device with a wrong state.
     pub fn is_held_for_a_device(&self) -> bool {
         let mut reasons = self
             .migrations()
@@ -142,7 +142,7 @@ impl World {
         rollouts.filter_map(|rollout| rollout.phase.migration())
     }
 
-    /// What became of the plan that ended last.
+    /// Returns the outcome of the plan that ended last.
     pub fn outcome(&self) -> Option<Outcome> {
         let ended = self.state()?.history().next_back();
         ended.map(|ended| ended.outcome.clone())
@@ -259,7 +259,7 @@ impl World {
         self.journal.note(self.schedule.now(), line);
     }
 
-    /// All that happened, line by line.
+    /// Returns all events, line by line.
     pub fn journal(&self) -> String {
         self.journal.text()
     }
@@ -315,7 +315,7 @@ impl World {
         self.stir(guest);
     }
 
-    /// It comes back after a while; the coordinator notices that it is gone.
+    /// Schedules the restart of a program; the coordinator notices its absence.
     pub fn mourn(&mut self, guest: Guest) {
         self.note(format!("{guest:?} dies"));
         let back = self.a_while(DELAYS.comes_back);
@@ -326,7 +326,7 @@ impl World {
         }
     }
 
-    /// It comes back after a while; its sessions are lost, which others notice one by one.
+    /// Schedules the restart of the coordinator; its sessions are lost, which others notice one by one.
     pub fn mourn_coordinator(&mut self) {
         self.note("the coordinator dies".to_owned());
         let soon = self.a_while(DELAYS.comes_back);
@@ -456,7 +456,7 @@ impl World {
                 instruction: Instruction::Closely(_),
                 ..
             } => self.asked_closely += 1,
-            // Nothing is decided here by what probes and traces say.
+            // Probes and traces do not influence decisions here.
             Output::Send { .. } | Output::Reply { .. } | Output::Ended { .. } => {}
         }
     }
@@ -478,7 +478,7 @@ impl World {
         }
     }
 
-    /// What holds neither the old nor the new is put back, once everything waits for it.
+    /// Restores a state that is neither the old nor the new, once everything waits for that.
     fn put_right(&mut self) {
         self.schedule.after(Duration::from_secs(1), Event::PutRight);
         let held = self.migrations().filter(|migration| migration.is_held());
@@ -514,7 +514,7 @@ impl World {
     }
 }
 
-/// By their names, as people call them.
+/// Returns the circuits by the names of their switches.
 pub fn named(fabric: &Fabric, circuits: &Circuits) -> BTreeMap<OpticalName, CircuitSet> {
     let name = |(&optical, set): (_, &CircuitSet)| {
         let name = fabric.optical(optical).name.clone();

@@ -1,5 +1,4 @@
-//! Who has which address, and what interfaces are called: hosts have one for each NIC, and each end
-//! of a link one for itself.
+//! Addresses and interface names: each NIC of a host has an address, and so has each end of a link.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -35,7 +34,7 @@ impl Addresses {
     }
 }
 
-/// Of its first NIC.
+/// Returns the address of the host's first NIC.
 pub fn host_address(fabric: &Fabric, host: NodeId) -> Ipv4Addr {
     let first = fabric.links_of(host)[0];
     end_address(
@@ -47,7 +46,7 @@ pub fn host_address(fabric: &Fabric, host: NodeId) -> Ipv4Addr {
     )
 }
 
-/// What packets that come in there are answered with.
+/// Returns the address in replies to packets that arrive at this end.
 pub fn end_address(fabric: &Fabric, end: Hop) -> Ipv4Addr {
     let [node, link] = [end.from.index(), end.link.index()];
     if fabric.node(end.from).role == Role::Switch {
@@ -77,7 +76,7 @@ pub fn interface_name(fabric: &Fabric, end: Hop) -> String {
     format!("{kind}{}", port(fabric, end))
 }
 
-/// What is set up at one end of a link, as its kernel reports it.
+/// Returns the interface at one end of a link, as its kernel reports it.
 pub fn interface(fabric: &Fabric, end: Hop) -> Interface {
     let far = Hop {
         from: fabric.link(end.link).far(end.from).node,
@@ -90,7 +89,7 @@ pub fn interface(fabric: &Fabric, end: Hop) -> Interface {
     }
 }
 
-/// How its switch carries a pin out.
+/// Returns the rule by which a switch applies a pin.
 pub fn rule_of_pin(fabric: &Fabric, pin: &Pin) -> PinRule {
     let near = Hop {
         from: pin.at,

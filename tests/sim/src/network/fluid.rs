@@ -1,10 +1,10 @@
-//! How flows share links: like water. All rise together, each as fast as its weight says, until a
-//! link is full; those on it stay where they are and the others rise on.
+//! Sharing of links by flows: all rates rise together in proportion to their weights, until a link is full. The flows
+//! on it stop, and the others continue.
 
 /// A flow that sends as fast as it may.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
-    /// What it crosses, as indices into the capacities.
+    /// Links that it crosses, as indices into the capacities.
     pub(super) links: Vec<usize>,
     pub(super) weight: f64,
 }
@@ -36,7 +36,7 @@ pub(super) fn levels(capacities: &[f64], streams: &[Stream]) -> Vec<f64> {
     levels
 }
 
-/// How fast each link fills while these rise.
+/// Returns how fast each link fills while these rates rise.
 fn pull(streams: &[Stream], rising: &[usize], links: usize) -> Vec<f64> {
     let mut pull = vec![0.0; links];
     for &one in rising {

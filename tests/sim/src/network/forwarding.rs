@@ -1,5 +1,5 @@
-//! Where packets go: by the pins of switches, and else by a hash among the ways that are nearest.
-//! Hash and routes are the world's own, so that the planner is not judged by itself.
+//! Paths of packets: by the pins of switches, else by a hash among the shortest paths. Hash and routes are implemented
+//! here, so that the planner is judged independently.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use super::kernel::Kernel;
 
 pub type Kernels = BTreeMap<NodeId, Kernel>;
 
-/// Further than any sane way is long.
+/// Longer than any valid path.
 const MAX_HOPS: usize = 32;
 
-/// Why packets of a flow do not arrive.
+/// Reason why packets of a flow do not arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
     InALoop,
-    /// This node has no way on.
+    /// This node has no next hop.
     At(NodeId),
 }
 
@@ -97,7 +97,7 @@ fn hash(flow: &FlowKey, salt: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// For each node, its links to neighbours that are one hop nearer to `to`.
+/// Returns for each node its links to neighbours that are one hop nearer to `to`.
 fn tree(fabric: &Fabric, to: NodeId) -> Vec<Vec<LinkId>> {
     let mut nearer = vec![Vec::new(); fabric.nodes().len()];
     let mut distance = vec![usize::MAX; fabric.nodes().len()];

@@ -14,7 +14,7 @@ use crate::shell::Holds;
 pub struct Kernel {
     /// The oldest first: of two for one flow, it is followed.
     rules: Vec<PinRule>,
-    /// It takes no rule while this is set.
+    /// While set, the kernel accepts no rule.
     pub(super) refuses: bool,
     /// Another program removed its rules, and its agent has not put them back yet.
     is_robbed: bool,

@@ -43,10 +43,10 @@ pub struct Network {
     pub kernels: Kernels,
     ways: LinkChoices,
     flows: BTreeMap<FlowKey, Flow>,
-    /// By hop: bytes that have passed.
+    /// Bytes that have passed each hop.
     carried: Vec<f64>,
     now: Moment,
-    /// How often flows came or went.
+    /// Number of flows that came or went.
     turnovers: u64,
     /// Pins have changed since the last question.
     rerouted: bool,
@@ -55,7 +55,7 @@ pub struct Network {
 #[derive(Debug, Clone)]
 struct Flow {
     ends: [NodeId; 2],
-    /// As the switches have it now.
+    /// Present path by the switches.
     way: Result<Vec<Hop>, Lost>,
     queued_bytes: f64,
     acked_bytes: f64,
@@ -164,13 +164,13 @@ impl Network {
         self.flows.get(flow).map_or(0.0, |flow| flow.acked_bytes)
     }
 
-    /// The way of a flow's packets now.
+    /// Returns the present path of a flow's packets.
     pub fn way(&self, flow: &FlowKey) -> Result<&[Hop], Lost> {
         let way = self.flows[flow].way.as_ref();
         way.map(Vec::as_slice).map_err(|lost| *lost)
     }
 
-    /// The ways of all flows if the switches held these pins.
+    /// Returns the paths of all flows if the switches held these pins.
     pub fn ways_under(
         &self,
         kernels: &Kernels,
@@ -182,7 +182,7 @@ impl Network {
         })
     }
 
-    /// The way that hashing alone would send such a flow.
+    /// Returns the path of such a flow by hashing alone.
     pub fn hashed_path(&self, flow: &FlowKey, ends: [NodeId; 2]) -> Vec<Hop> {
         let path = self.ways.path(&self.fabric, &Kernels::new(), flow, ends);
         path.expect("the fabric joins its hosts")
@@ -212,7 +212,7 @@ impl Network {
         }
     }
 
-    /// Finds the rates again: flows have begun or ended, or go other ways.
+    /// Computes the rates after flows have begun, ended, or changed their paths.
     pub fn settle(&mut self) {
         let capacities = self.capacities();
         let sending = self
@@ -245,7 +245,7 @@ impl Network {
         }
     }
 
-    /// What each flow would get if all were sending and the switches held these pins.
+    /// Returns the rate of each flow if all were sending and the switches held these pins.
     pub fn rates_under(&self, kernels: &Kernels) -> BTreeMap<FlowKey, f64> {
         let ways = self.ways_under(kernels);
         let streams = ways.map(|(_, way)| stream(&self.fabric, &way, 1.0));
@@ -306,7 +306,7 @@ impl Network {
     }
 }
 
-/// Packets that are lost on the way load nothing here.
+/// Packets that are lost on the way add no load here.
 fn stream(fabric: &Fabric, way: &Result<Vec<Hop>, Lost>, weight: f64) -> Stream {
     let hops = way.iter().flatten();
     Stream {

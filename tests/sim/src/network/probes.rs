@@ -1,5 +1,5 @@
-//! What the network answers to probes: routers say by which interface a packet came to them whose
-//! TTL ran out, and hosts return echoes.
+//! Replies of the network to probes: a router reports the interface at which the TTL of a packet ran out, and hosts
+//! return echoes.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;

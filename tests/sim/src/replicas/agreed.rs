@@ -1,5 +1,5 @@
-//! What was agreed on, as one coordinator would know it that never failed, and what follows from that for all
-//! receivers: operators, new members, agents.
+//! The committed decisions, as one coordinator that never failed would know them, and what follows for operators, new
+//! members and agents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,29 +18,29 @@ pub struct Agreed {
     /// The last entry of the log that was applied anywhere.
     last: u64,
     invited: BTreeSet<Digest>,
-    /// By which entry, and up to which admission.
+    /// Entry of each revocation, and the last revoked admission.
     revoked: BTreeMap<Member, (u64, Admission)>,
     /// Tokens, and the keys that they let in.
     admitted: BTreeSet<[Digest; 2]>,
     approved: BTreeSet<Generation>,
-    /// What each step wants nodes to hold.
+    /// Desired state of nodes in each step.
     intended: BTreeMap<(Generation, NodeId), ForwardingState>,
-    /// By token: with which key a member got the answer that it is admitted, and as whom.
+    /// Public key and admission that a member got for each token.
     let_in: BTreeMap<Digest, (Digest, Pass)>,
-    /// By term, how much was agreed on when its leader last answered.
+    /// Committed index by term, at the leader's last answer.
     promised: BTreeMap<u64, u64>,
-    /// This many got the answer that they are admitted, by one leader or another.
+    /// Number of members that were admitted.
     pub passes: u64,
     pub answers: u64,
-    /// This many plans were given up by people, and this often an earlier coordinator was in the way of that.
+    /// Number of plans aborted by operators, and of attempts that an earlier coordinator prevented.
     pub steered: u64,
     pub too_early: u64,
-    /// How often the cluster version was lowered.
+    /// Number of times that the cluster version was lowered.
     pub lowered: u64,
 }
 
 impl Agreed {
-    /// In a cluster that was founded at this version.
+    /// Creates the state of a cluster that was founded at this version.
     pub fn founded(version: u16) -> Self {
         Self {
             state: State::founded(version),
@@ -106,7 +106,7 @@ impl Agreed {
         }
     }
 
-    /// All that it was admitted with before is worth nothing.
+    /// Revokes all earlier admissions of a member.
     fn revoke(&mut self, member: &Member) {
         let mut denied = self.state.membership().denied().iter();
         let named = denied.find(|(it, _)| *it == member);
@@ -132,7 +132,7 @@ impl Agreed {
         }
     }
 
-    /// How much of it was answered.
+    /// Returns the index up to which decisions were answered.
     pub fn promised(&self) -> u64 {
         self.promised.values().max().copied().unwrap_or_default()
     }
@@ -167,11 +167,11 @@ impl Agreed {
         self.promise(term, applied);
     }
 
-    /// A token lets in one, and says the same however often that one comes.
+    /// Checks that a token admits one member, with the same answer to repeated requests.
     pub fn lets_in(&mut self, term: u64, state: &State, by: [Digest; 2], pass: &Pass) {
         let [token, key] = by;
         let denied = self.state.membership().denied();
-        // What a member was admitted with is worth nothing any longer: it may be invited again.
+        // Earlier admissions of a revoked member are invalid: it may be invited again.
         if denied.denies(&pass.member, pass.admission) {
             return;
         }
@@ -200,7 +200,7 @@ impl Agreed {
         }
     }
 
-    /// Nothing goes out to a switch before it is agreed on.
+    /// Checks that an instruction to a switch is committed.
     pub fn instructs(&self, node: NodeId, install: &Install) {
         let intended = self.intended.get(&(install.generation, node));
         assert!(
@@ -209,13 +209,13 @@ impl Agreed {
         );
     }
 
-    /// Whether everything that was approved has ended, one way or the other.
+    /// Whether all approved plans have ended.
     pub fn is_over(&self) -> bool {
         let ended: BTreeSet<_> = self.state.history().map(|it| it.plan.generation).collect();
         self.state.rollouts().next().is_none() && self.approved.is_subset(&ended)
     }
 
-    /// How many plans were kept, and how many rolled back.
+    /// Returns the numbers of kept and of rolled back plans.
     pub fn ended(&self) -> [u64; 2] {
         use reweave_core::Outcome::{Committed, RolledBack};
         let count = |is: &dyn Fn(&reweave_core::Outcome) -> bool| {

@@ -18,7 +18,7 @@ const MIN_ATTEMPTS: u64 = 6;
 #[derive(Debug)]
 pub struct Client {
     id: u64,
-    /// Of its requests so far.
+    /// Number of its requests so far.
     number: u64,
     pub asked: Option<PendingCall>,
     pub attempt: u64,
@@ -35,7 +35,7 @@ pub struct PendingCall {
     call: u64,
 }
 
-/// What happened with registers, in order.
+/// History of operations on registers.
 #[derive(Debug, Default)]
 pub struct History {
     pub events: Vec<(u8, Event<Op, Answer>)>,
@@ -89,7 +89,7 @@ impl Client {
         self.attempt
     }
 
-    /// What becomes of it then is unknown.
+    /// Stops waiting; the outcome is then unknown.
     pub fn may_give_up(&mut self, chance: &mut Chance) {
         if self.attempts > MIN_ATTEMPTS && chance.happens(0.1) {
             self.asked = None;

@@ -1,5 +1,5 @@
-//! The disk of a simulated coordinator: the log's own code of the product writes to it. What goes wrong is that of
-//! [`LossyFiles`]; here is what of it counts for a log.
+//! The disk of a simulated coordinator, to which the product's log writes. [`LossyFiles`] has the faults; this module
+//! has those that matter for a log.
 
 use std::cell::Cell;
 use std::io;
@@ -13,7 +13,7 @@ use crate::chance::Chance;
 
 pub const LOG_NAME: &str = "log";
 const REACHED_NAME: &str = "reached";
-/// What a bit flips in, the log three times of four.
+/// Files in which bits flip: the log in three of four cases.
 const FLIPPED_NAMES: [&str; 4] = [LOG_NAME, LOG_NAME, LOG_NAME, REACHED_NAME];
 /// A compacted file is written after fewer polls than this.
 const MAX_COMPACTION_POLLS: usize = 8;
@@ -65,7 +65,7 @@ impl SimulatedDisk {
     }
 }
 
-/// All that goes wrong with any files.
+/// All faults of the underlying files.
 impl Deref for SimulatedDisk {
     type Target = LossyFiles;
 

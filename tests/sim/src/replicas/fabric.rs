@@ -34,7 +34,7 @@ pub fn fabric() -> Arc<Fabric> {
     Arc::clone(&SHARED_FABRIC)
 }
 
-/// Everything comes soon, and is given up soon.
+/// Returns a policy with short intervals and timeouts.
 pub fn policy(mode: Mode) -> Policy {
     Policy {
         mode,

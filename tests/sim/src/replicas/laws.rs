@@ -1,5 +1,4 @@
-//! What holds at every moment, after any fault. Each law is looked at after every event, on the node that the event has
-//! touched.
+//! Invariants that hold at every moment, after any fault. Each is checked after every event, on the affected node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +9,19 @@ use super::node::{Node, Running};
 
 #[derive(Debug, Default)]
 pub struct Laws {
-    /// Who was elected in which term.
+    /// Leader of each term.
     elected: BTreeMap<u64, u64>,
-    /// By index and term, what the entry holds and the term of the one before it.
+    /// Content of each entry by index and term, with the term of the previous entry.
     entries: BTreeMap<(u64, u64), (u64, Option<u64>)>,
-    /// What the state was after each entry that was applied anywhere.
+    /// State after each entry that was applied anywhere.
     states: BTreeMap<u64, [u64; 2]>,
-    /// By term, the last request of each client that the leader acknowledged.
+    /// Last acknowledged request of each client, by term of the leader.
     acknowledged: BTreeMap<u64, BTreeMap<u64, u64>>,
-    /// How far each node's log has been looked at.
+    /// Last checked entry of each node's log.
     looked: BTreeMap<u64, (u64, u64)>,
     /// While most disks are full and all know: the last entry of any log when it had come to that.
     decided_until: Option<u64>,
-    /// How often it came to that.
+    /// Number of times that it happened.
     pub undecided: u64,
     /// Nodes whose disks were full at a look.
     found_full: BTreeSet<u64>,
@@ -46,7 +45,7 @@ impl Laws {
         self.logs_match(node, replica);
     }
 
-    /// Of others, but what the room lets through that is kept ahead of the log.
+    /// Checks that a full disk takes nothing from others, except what its reserve allows.
     fn full_disk_takes_nothing(&self, node: u64, running: &Running) {
         let (durable, (last, term)) = (&running.durable, running.replica().last());
         let has_grown = self.looked.get(&node).is_some_and(|looked| last > looked.0);
@@ -58,8 +57,8 @@ impl Laws {
         );
     }
 
-    /// When most disks are full, all know it, and nothing is on its way any longer, nothing of a client or the core is
-    /// decided.
+    /// Checks that nothing of clients or the core is decided when most disks are full, all coordinators know it, and
+    /// nothing is in flight.
     pub fn look_at_disks(&mut self, nodes: &BTreeMap<u64, Node>) {
         let full = nodes.iter().filter(|(_, node)| node.is_full());
         let full: BTreeSet<_> = full.map(|(id, _)| *id).collect();
@@ -78,7 +77,7 @@ impl Laws {
         self.decided_until.is_some()
     }
 
-    /// At a look, not only for others.
+    /// Returns the number of full disks at a check, including the node's own.
     pub fn full_disks(&self) -> u64 {
         self.found_full.len() as u64
     }
@@ -91,7 +90,7 @@ impl Laws {
         if looked == Some(last) {
             return;
         }
-        // What was cut off and written again begins somewhere before.
+        // A log that was truncated and extended differs at an earlier index.
         let has_grown = looked.filter(|looked| looked.0 < last.0 && looked.1 <= last.1);
         let mut log = replica.log(has_grown.map_or(0, |looked| looked.0.saturating_sub(1)));
         if has_grown.is_some_and(|looked| {
@@ -178,7 +177,7 @@ fn knows_of_most(running: &Running, full: &BTreeSet<u64>) -> bool {
     !running.may_decide && 2 * full.count() > voters.len()
 }
 
-/// Nothing that it was asked for is still to be decided.
+/// Whether no request is pending.
 fn is_idle(running: &Running) -> bool {
     running.waiting.is_empty() && !running.office.is_busy()
 }

@@ -1,14 +1,14 @@
-//! Whether a history can be explained as if everything had happened at once, at some moment between
-//! its call and its return: linearizability, judged by nothing but calls, returns and a model.
+//! Linearizability: whether a history can be explained as if each call had happened at one moment between its start and
+//! its return, judged only by calls, returns and a model.
 //!
-//! The method is that of Wing and Gong, breadth first: all orders that explain the history so far are kept,
-//! each a state and the pending calls that have led to it. When a call returns, it must have happened
-//! by then, with this very answer; ways in which it cannot have are given up.
+//! The method is that of Wing and Gong, breadth first: all orders that explain the history so far are kept, each as a
+//! state with the pending calls. When a call returns, it must have happened by then with this answer; orders in which
+//! it cannot have are dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// What a call does when it happens.
+/// Effect of a call at its linearization point.
 pub trait Model {
     type State: Clone + Ord + Debug;
     type Call: Clone + Debug;
@@ -23,7 +23,7 @@ pub enum Event<C, A> {
     Returned { id: u64, answer: A },
 }
 
-/// At this event there was no way left.
+/// No order of the calls explains this event.
 #[derive(Debug, PartialEq)]
 pub struct NotLinearizable {
     pub event: usize,

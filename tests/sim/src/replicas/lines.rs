@@ -1,5 +1,5 @@
-//! Connections between coordinators, one for each pair and direction. What is too long to go at once goes in parts, which the
-//! product cuts and joins: in order, what is large beside what is urgent, until the connection is lost, amid a letter too.
+//! Connections between coordinators, one per pair and direction. Large messages are sent in parts, which the product
+//! splits and joins: in order, large ones in parallel with urgent ones. A connection may be lost within a message.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,11 +25,11 @@ pub struct Lane {
 
 #[derive(Debug)]
 pub struct Lines {
-    /// With entries of more bytes than this, a message is a letter in parts.
+    /// A message with more bytes of entries is sent in parts.
     loose_bytes: usize,
     pub part_bytes: usize,
     connections: BTreeMap<Line, Connection>,
-    /// How many there were so far.
+    /// Number of connections so far.
     opened: u64,
     /// The next snapshot is lost with its connection after this number of parts.
     pub lose_snapshot_after: Option<usize>,
@@ -42,21 +42,21 @@ pub struct Lines {
 #[derive(Debug)]
 struct Connection {
     number: u64,
-    /// What is urgent, and what is large.
+    /// Urgent messages, and large ones.
     channels: [Stream; 2],
 }
 
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// What is on its way as a whole.
+    /// Messages in flight as a whole.
     letters: VecDeque<Message>,
-    /// Parts on their way, as they come.
+    /// Parts in flight, in order.
     flights: VecDeque<Vec<PeerPart>>,
     /// When the last of them do.
     due: Moment,
-    /// Nothing comes after these, for what was to come next is lost.
+    /// The connection is lost: nothing follows these messages.
     is_broken: bool,
-    /// At the other end.
+    /// At the receiving end.
     joiner: PartAssembler,
     is_amid_letter: bool,
 }
@@ -89,7 +89,7 @@ impl Lines {
         cut(&letter, self.part_bytes).collect()
     }
 
-    /// Where it goes. Both ends begin again after a connection was lost.
+    /// Returns the stream of a message. Both ends restart after a lost connection.
     pub fn stream(&mut self, message: &Message) -> (Lane, &mut Stream) {
         let (line, is_large) = (direction(message), message.is_large());
         let found = self.connections.entry(line).or_insert_with(|| {
@@ -142,7 +142,7 @@ impl Lines {
         found.is_some_and(|it| it.number == connection)
     }
 
-    /// With all that is on its way, and what has come of a letter.
+    /// Loses a connection with everything in flight, including parts of a message.
     pub fn lose(&mut self, line: Line) {
         if let Some(lost) = self.connections.remove(&line) {
             let cut_off = lost.channels.iter().filter(|it| it.is_amid_letter);
@@ -150,7 +150,7 @@ impl Lines {
         }
     }
 
-    /// From and to this coordinator.
+    /// Loses all connections from and to this coordinator.
     pub fn lose_all_of(&mut self, id: u64) {
         let lines = self.connections.keys();
         let lines = lines.filter(|(from, to)| [*from, *to].contains(&id));
@@ -160,14 +160,14 @@ impl Lines {
 }
 
 impl Stream {
-    /// Delivered after the messages that are already on their way.
+    /// Delivers after the messages that are already in flight.
     pub fn push_parts(&mut self, parts: Vec<PeerPart>, due: Moment) -> Moment {
         self.due = self.due.max(due);
         self.flights.push_back(parts);
         self.due
     }
 
-    /// All parts of this are on their way.
+    /// Sends all parts of this message.
     pub fn push_whole(&mut self, letter: Message) {
         self.letters.push_back(letter);
     }

@@ -1,4 +1,4 @@
-//! What is replicated here beside the state of the core: registers that clients read and write.
+//! The replicated state in addition to that of the core: registers that clients read and write.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use reweave_replica::RequestId;
 use serde::{Deserialize, Serialize};
 
-/// What a client wants of one register.
+/// Operation on a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Op {
     Read,
@@ -22,7 +22,7 @@ pub enum Answer {
     Swapped(bool),
 }
 
-/// What stands in an entry of the log.
+/// Content of a log entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Payload {
     Register {
@@ -36,7 +36,7 @@ pub enum Payload {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     registers: BTreeMap<u8, u64>,
-    /// Of each client, the last request and what came of it.
+    /// Last request of each client, with its answer.
     answers: BTreeMap<u64, (u64, Answer)>,
 }
 
@@ -45,7 +45,7 @@ impl Machine {
         self.registers.get(&key).copied().unwrap_or_default()
     }
 
-    /// What came of a request, if it was the last of its client.
+    /// Returns the answer to a request, if it was the last of its client.
     pub fn answer(&self, request: RequestId) -> Option<Answer> {
         let (number, answer) = self.answers.get(&request.client)?;
         (*number == request.number).then_some(*answer)
@@ -64,7 +64,7 @@ impl Machine {
     }
 }
 
-/// What a register holds afterwards, and what is answered.
+/// Returns the new value of a register, and the answer.
 pub fn carried_out(value: u64, op: Op) -> (u64, Answer) {
     match op {
         Op::Read => (value, Answer::Value(value)),

@@ -24,14 +24,14 @@ use super::machine::{Machine, Payload, digest};
 use super::people::Matter;
 use crate::wire::SessionId;
 
-/// Who asked, and for which of its attempts.
+/// Client of a request, with the number of its attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asker {
     pub client: usize,
     pub attempt: u64,
 }
 
-/// Which of its attempts a client made here, at what, and how much was promised by then.
+/// Attempt that a client made here, its time, and the promised index at that time.
 #[derive(Debug, Clone)]
 pub struct Plea {
     pub person: usize,
@@ -40,39 +40,39 @@ pub struct Plea {
     pub promised: u64,
 }
 
-/// What there is of a node while it runs.
+/// State of a running node.
 #[derive(Debug)]
 pub struct Running {
     pub durable: DurableReplica<SimulatedDisk>,
     pub machine: Machine,
     /// The clients that wait for a request to be applied.
     pub waiting: BTreeMap<RequestId, Asker>,
-    /// With what they found.
+    /// Pending reads with their results.
     pub reads: BTreeMap<ReadId, (Asker, u64)>,
-    /// People who asked, and new members who knocked.
+    /// Pending requests of operators and new members.
     pub people: BTreeMap<u64, Plea>,
     /// Every request here has a number of its own.
     pub last_request: u64,
-    /// What each peer reads, and when it was heard last.
+    /// Version of each peer, and the time when it was last heard.
     pub read_by: BTreeMap<u64, (u16, Moment)>,
     /// Members to come: there is a connection to them.
     pub pending_members: BTreeSet<MemberId>,
     pub ticks: u64,
     /// Peers whose disks were full when they were last heard.
     full: BTreeSet<MemberId>,
-    /// As the office heard it last.
+    /// Last value that the role received.
     pub may_decide: bool,
     /// Agents with a session.
     pub seats: BTreeMap<NodeId, SessionId>,
     pub office: ClusterRole,
-    /// Of what was decided, which most entries leave as it is.
+    /// Hash of the decisions, which most entries do not change.
     decided: u64,
     /// When it came to lead: by its own clock, and by that of the world.
     led: [Moment; 2],
 }
 
 impl Running {
-    /// With what was on its disk.
+    /// Starts from the content of its disk.
     fn new(durable: DurableReplica<SimulatedDisk>, machine: Machine, office: ClusterRole) -> Self {
         Self {
             durable,
@@ -101,7 +101,7 @@ impl Running {
         self.durable.replica_mut()
     }
 
-    /// As the loop of the product does.
+    /// Advances time as the event loop of the product does.
     pub fn tick(&mut self) -> Result<(), LogError> {
         self.durable.handle_tick(|| self.full.clone());
         match self.durable.poll_compaction() {
@@ -124,7 +124,7 @@ impl Running {
         self.last_request
     }
 
-    /// All that entries have led to.
+    /// Encodes the state after all applied entries.
     pub fn encode(&self) -> Vec<u8> {
         encode(&self.machine, self.office.state())
     }
@@ -137,7 +137,7 @@ impl Running {
         Ok(())
     }
 
-    /// Gives the version that the cluster goes back to by it, if it does.
+    /// Applies a decision. Returns the version to which it lowers the cluster, if it does.
     pub fn decide(&mut self, command: Command) -> Result<Option<u16>, UnreadableLog> {
         let lowered = self.office.apply(command)?;
         self.decided = digest(&encode_state(self.office.state()));
@@ -150,7 +150,8 @@ impl Running {
         [digest(&machine.expect("it can be written")), self.decided]
     }
 
-    /// Its clock begins at the time of day or after all that was decided, and goes by itself.
+    /// Starts to lead. Its clock starts at the time of day, or after all decisions if that is later, and then runs by
+    /// itself.
     pub fn begin_to_lead(&mut self, term: u64, today: Moment, now: Moment) {
         let begins = today.max(self.office.state().latest());
         self.led = [begins, now];
@@ -160,7 +161,7 @@ impl Running {
         }
     }
 
-    /// What its clock shows while it leads.
+    /// Returns the time of its clock while it leads.
     pub fn clock(&self, now: Moment) -> Moment {
         self.led[0] + now.since(self.led[1])
     }
@@ -217,7 +218,7 @@ pub fn came_with_state(state: &State) -> u16 {
     state.cluster_version().max(u16::from(any_is_later))
 }
 
-/// And for what a build starts from.
+/// Returns the version with which a saved state can be started.
 pub fn came_with_saved(saved: &Saved) -> u16 {
     let (_, state) = decode(&saved.state().expect("it can be read"));
     let state = State::decode(&state, LATEST_MINOR).expect("a coordinator wrote it");
@@ -246,26 +247,26 @@ fn leads_to(change: &Change) -> u16 {
 #[derive(Debug)]
 pub struct Node {
     pub disk: SimulatedDisk,
-    /// What an empty disk begins with.
+    /// Content of an empty disk.
     beginning: Saved,
     pub running: Option<Running>,
-    /// On its way to the disk.
+    /// Write in progress.
     pub writing: Option<Batch>,
-    /// Counts its starts, so that what was meant for one is not taken for another.
+    /// Number of its starts, so that messages for one are not taken for another.
     pub life: u64,
-    /// What others know its disk by.
+    /// Identity of its disk for the others.
     pub folder: FolderId,
-    /// Its disk is gone for good.
+    /// Its disk is lost for good.
     pub is_lost: bool,
-    /// What lies on its disk was refused at a start, for good.
+    /// The content of its disk was refused at a start.
     pub is_refused: bool,
     pub stands_still_until: Moment,
-    /// Of its clock, in steps of an hour.
+    /// Deviation of its clock, in hours.
     pub clock_ahead_h: i64,
     pub sync_takes: [Duration; 2],
     /// The latest minor version that its build reads.
     pub reads: u16,
-    /// Its build was started where a later one is needed.
+    /// A release was started that is too old for its disk.
     pub is_too_early: bool,
 }
 
@@ -288,8 +289,8 @@ impl Node {
         }
     }
 
-    /// With what is on its disk. A loss of power does no damage, and all damage is noticed. A build does not come up that does
-    /// not read what stands there.
+    /// Starts from the content of its disk. A power loss causes no damage, and all damage is detected. A release that
+    /// cannot read the content does not start.
     pub fn start(&mut self, timing: &Timing, policy: &Policy) -> Result<(), LogError> {
         let is_damaged = self.disk.is_damaged();
         let beginning = Some(self.beginning.clone());
@@ -314,13 +315,13 @@ impl Node {
         Ok(())
     }
 
-    /// What a start would find, if it would take it.
+    /// Returns the content that a start would find, if it would accept it.
     pub fn saved(&self) -> Option<Saved> {
         let found = Store::look(&self.disk, Path::new(LOG_NAME));
         found.ok().flatten()
     }
 
-    /// What was on its way to the disk gets there.
+    /// Completes the write in progress.
     pub fn sync(&mut self) -> Result<(), LogError> {
         if let (Some(running), Some(batch)) = (&mut self.running, self.writing.take()) {
             running.durable.persist(batch)?;
@@ -328,7 +329,7 @@ impl Node {
         Ok(())
     }
 
-    /// Of what was on its way to the disk, some gets there. Agents that had a session have none any longer.
+    /// Loses power: a part of the write in progress is completed. Returns the agents whose sessions are lost.
     pub fn lose_power(&mut self) -> BTreeMap<NodeId, SessionId> {
         let is_whole = self.writing.as_ref().is_some_and(|batch| batch.is_whole);
         // A file that is replaced takes more operations than one that is appended to.
@@ -352,7 +353,7 @@ impl Node {
         }
     }
 
-    /// By the clock of this machine, which may be set at any time.
+    /// Returns the time of day by the clock of this machine, which may be set at any time.
     pub fn time_of_day(&self, now: Moment) -> Moment {
         let hours = self.clock_ahead_h.unsigned_abs();
         let jump = Duration::from_secs(3600 * hours);
@@ -371,7 +372,7 @@ pub fn wants_room(error: &LogError) -> bool {
     source.is_some_and(|it| it.kind() == io::ErrorKind::StorageFull)
 }
 
-/// Which way a message goes.
+/// Returns sender and receiver of a message.
 pub fn direction(message: &Message) -> (u64, u64) {
     let MemberId(from) = message.from;
     let MemberId(to) = message.to;

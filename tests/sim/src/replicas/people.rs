@@ -1,5 +1,5 @@
-//! Operators who invite, revoke, look and approve, and new members who knock. Each wants one thing
-//! after the other, and asks again until there is an answer or its patience ends.
+//! Operators who invite, revoke, read and approve, and new members who join. Each sends one request at a time, and
+//! repeats it until an answer arrives or its time limit ends.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use reweave_core::{LATEST_MINOR, NoEntry, Pass};
 use crate::chance::Chance;
 
 const TOKEN_TTL: Duration = Duration::from_mins(10);
-/// So few that they are revoked and invited again.
+/// Number of member names: few, so that members are revoked and invited again.
 const NAME_COUNT: usize = 4;
 const MAX_ATTEMPTS: u64 = 8;
 
-/// What an operator wants.
+/// Request of an operator.
 #[derive(Debug, Clone)]
 pub enum Matter {
     Ask(Request),
@@ -38,15 +38,15 @@ pub struct Person {
     attempts: u64,
 }
 
-/// What people share with each other.
+/// Information that operators and members share.
 #[derive(Debug, Default)]
 pub struct Gossip {
     tokens: Vec<Digest>,
     offered: Option<Generation>,
     latest: Option<Generation>,
-    /// Whether operators abort plans on their way.
+    /// Whether operators abort running plans.
     pub steers: bool,
-    /// How often an operator wants the cluster version lowered.
+    /// Share of requests that lower the cluster version.
     pub lowers: f64,
     keys: u64,
 }

@@ -34,7 +34,7 @@ const MAX_FAULTS_PER_STRIKE: usize = 3;
 const FREE_BYTES: [u64; 4] = [0, 1 << 20, 3 << 20, 17 << 20];
 
 counts! {
-    /// What a life in trouble came to.
+    /// Counts of one simulated life.
     pub struct Life {
         events,
         answered,
@@ -48,18 +48,18 @@ counts! {
         stranded,
         added,
         removed,
-        /// This many people were answered, and new members let in.
+        /// Number of answered operators, and of admitted members.
         heard,
         let_in,
         instructed,
         kept,
         taken_back,
-        /// How often another came to lead in the middle of a rollout.
+        /// Number of leader changes during a rollout.
         inherited,
-        /// This many plans were given up by people, and this often an earlier coordinator was in the way of that.
+        /// Number of plans aborted by operators, and of attempts that an earlier coordinator prevented.
         steered,
         too_early,
-        /// How often the cluster version was lowered, and this many coordinators went back amid trouble.
+        /// Number of times that the cluster version was lowered, and of coordinators downgraded under faults.
         lowered,
         went_back,
         /// Disks that were full at a look, and disks that were refused because they were damaged.
@@ -68,7 +68,7 @@ counts! {
         /// Messages of several parts that arrived, and messages that were cut off with their connection.
         in_parts,
         cut_off,
-        /// How often most disks were full, and nothing was decided any longer.
+        /// Number of times that most disks were full and nothing was decided.
         undecided,
     }
     max {
@@ -77,7 +77,7 @@ counts! {
     }
 }
 
-/// A change of who takes part; the next begins when it is done.
+/// A change of the members; the next begins when it is complete.
 #[derive(Debug, Clone, Copy)]
 enum Errand {
     /// The disk of the old one is gone, and the new one takes its place.
@@ -100,8 +100,8 @@ pub struct Trouble {
     founders: u64,
     life: Life,
     errand: Option<Errand>,
-    /// Its disk was damaged in this of its lives, as far as is known. The next start tells, and until then no other disk is
-    /// lost.
+    /// Node whose disk may be damaged, with the number of its restarts. Until the next start shows the damage, no other
+    /// disk is lost.
     suspect: Option<(u64, u64)>,
     may_damage: bool,
     may_replace: bool,
@@ -144,7 +144,7 @@ impl Trouble {
         }
     }
 
-    /// With flows that collide, and agents that have their own troubles.
+    /// Adds flows that collide, and agents with faults of their own.
     pub fn with_agents(mut self, seed: u64, duration: Duration) -> Self {
         let mut chance = Chance::of(seed ^ 0xa6e27);
         self.world.laws.may_trade = true;
@@ -251,7 +251,7 @@ impl Trouble {
         self.life.together = self.life.together.max(self.kinds_of_trouble());
     }
 
-    /// Of crash, partition, pause, full disk and damaged disk: the faults that are active, for any reason.
+    /// Returns the kinds of active faults: crash, partition, pause, full disk, damaged disk.
     fn kinds_of_trouble(&self) -> u64 {
         let cluster = &self.world.coordinator;
         let now = cluster.now();
@@ -279,7 +279,7 @@ impl Trouble {
         }
     }
 
-    /// Or the disks of all, where they lie on one storage.
+    /// Fills the disk of a node, or of all nodes if they share one storage.
     fn fill_up(&mut self, node: u64) {
         let cluster = &mut self.world.coordinator;
         let left = *cluster.chance.one_of(&FREE_BYTES);
@@ -291,7 +291,7 @@ impl Trouble {
         }
     }
 
-    /// What is read at the next start is not what was written.
+    /// Flips a bit, so that the next start reads something else than was written.
     fn flip(&mut self, node: u64, away: Duration) {
         if self.suspects(node) {
             self.world.coordinator.nodes[&node].disk.flip();
@@ -299,7 +299,7 @@ impl Trouble {
         }
     }
 
-    /// It loses power soon after that, or amid it.
+    /// Makes a write go to a wrong place; the node loses power during or soon after it.
     fn misdirect(&mut self, node: u64) {
         let runs = self.world.coordinator.nodes[&node].running.is_some();
         if runs && self.suspects(node) {
@@ -336,7 +336,7 @@ impl Trouble {
         }
     }
 
-    /// Whether all members have what they ever synced, and no change of members is on its way.
+    /// Whether all members have everything that they ever synced, and no change of members is in progress.
     fn is_idle(&self) -> bool {
         self.errand.is_none() && self.suspect.is_none()
     }
@@ -363,7 +363,7 @@ impl Trouble {
         })
     }
 
-    /// Once in a life, and only while no other is on the way.
+    /// Replaces a coordinator, once in a life, and only while no other replacement is in progress.
     fn replace(&mut self, old: u64) {
         if !self.may_replace || !self.is_idle() || !self.can_spare(old) {
             return;
@@ -392,7 +392,7 @@ impl Trouble {
         }
     }
 
-    /// With an empty disk.
+    /// Adds a coordinator with an empty disk.
     fn newcomer(&mut self) -> u64 {
         let new = self
             .world
@@ -480,8 +480,8 @@ impl Trouble {
         self.comes_to_be(&errand, |_| is_done);
     }
 
-    /// A coordinator was away while all were replaced that it knows, and so none vouches for those that came. An operator puts
-    /// another in its place.
+    /// Replaces a coordinator that was away while all members that it knows were replaced, so that no member can vouch
+    /// for the new ones.
     fn replace_stranded(&mut self) {
         while let Some(old) = stranded(self.cluster()) {
             self.life.stranded += 1;
@@ -550,7 +550,7 @@ impl Errand {
     }
 }
 
-/// One that knows neither the leader nor any other from which the way leads there.
+/// Returns a coordinator that knows neither the leader nor a member that leads to it.
 fn stranded(cluster: &Cluster) -> Option<u64> {
     let (members, leader) = (cluster.members()?, cluster.leader()?);
     let mut reached = BTreeSet::from([MemberId(leader)]);
@@ -572,7 +572,7 @@ fn stranded(cluster: &Cluster) -> Option<u64> {
     left.next().map(|id| id.0)
 }
 
-/// All that take part have applied the same, and no client waits.
+/// Whether all members have applied the same entries, and no client waits.
 fn same_everywhere(cluster: &Cluster) -> bool {
     let Some(members) = cluster.members() else {
         return false;

@@ -1,4 +1,4 @@
-//! The plan of which something failed, as `plan topology` said it.
+//! The plan to repair, as printed by `plan topology`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::plan::topology::hosts;
 use crate::sim::input;
 use crate::work::{Deal, Source};
 
-/// What is read of a plan.
+/// Fields of the plan that are read.
 #[derive(Debug, Deserialize)]
 struct Plan {
     links: Vec<Pair>,
@@ -60,7 +60,7 @@ impl Given {
             path: path.to_owned(),
             problem,
         };
-        // Bad numbers of hosts are reported as bad options are.
+        // Invalid host counts are reported like invalid options.
         plan.asked.ports.request()?;
         plan.check().map_err(untrue)?;
         let wiring = Wiring::of(plan.asked.ports.hosts, plan.links.iter().copied());
@@ -141,7 +141,7 @@ impl Given {
 }
 
 impl Plan {
-    /// Plans are files, and may say what cannot be.
+    /// Rejects impossible plans: files may be edited.
     fn check(&self) -> Result<(), String> {
         let hosts = self.asked.ports.hosts;
         let is_there = |host: &u32| (*host as usize) < hosts;

@@ -1,4 +1,4 @@
-//! Other circuits for what failed, and whether they are worth it.
+//! New circuits after a failure, and whether they pay off.
 
 use reweave_design::topology::{Choice, Moved, Proposal, Rewiring, RewiringMethod};
 use serde::Serialize;
@@ -8,13 +8,13 @@ use crate::plan::summary::Summary;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Rewired {
-    /// Of what was done at once.
+    /// Interval of the iteration time with the new routes alone.
     interval_ms: Option<[f64; 2]>,
-    /// What touches fewest circuits first.
+    /// Candidates, fewest changed circuits first.
     rewired: Vec<Weighed>,
-    /// Which of them is worth it; nothing where the routes alone will do.
+    /// Index of the candidate that pays off; absent if the routes alone are better.
     best: Option<usize>,
-    /// Why no new plan could be made.
+    /// Reason why no new plan could be made.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
@@ -22,7 +22,7 @@ pub(super) struct Rewired {
 #[derive(Debug, Serialize)]
 struct Weighed {
     how: &'static str,
-    /// Circuits that are left, and what becomes of them.
+    /// Number of unchanged circuits.
     kept: usize,
     torn: usize,
     set: usize,
@@ -73,7 +73,7 @@ impl Rewired {
 }
 
 impl Weighed {
-    /// The tables of what is not worth it are of no use.
+    /// Describes a candidate. Tables are left out unless it is the best.
     fn of(choice: &Choice, rewiring: &Rewiring, is_best: bool) -> Self {
         let Moved { kept, torn, set } = choice.moved;
         let hosts = rewiring.names.len() as u32;

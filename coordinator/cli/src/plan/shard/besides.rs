@@ -1,4 +1,4 @@
-//! What is to be said of jobs besides their shards: experts, fat trees, and links that are shared.
+//! Further facts about jobs: experts, comparison with fat trees, and shared links.
 
 use std::path::Path;
 
@@ -15,22 +15,22 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::sim::{MAX_SIMULATION_WORK, input};
 
-/// A job whose experts are wanted differently in every iteration.
+/// A job whose expert traffic changes in every iteration.
 #[derive(Debug, Serialize)]
 pub(super) struct Experts {
     pub(super) job: String,
-    /// Nothing where too few iterations were counted, or there is nothing to lay circuits on.
+    /// Absent if too few iterations were counted, or no circuits are available.
     advice: Option<Advice>,
-    /// Why new circuits pay or do not, or why that is unknown.
+    /// Reason for the advice, or for its absence.
     pub(super) why: String,
-    /// For the next iteration, by the last counts, on the ports that are kept for it.
+    /// Circuits for the next iteration, from the last counts, on the reserved ports.
     circuits: Vec<Circuit>,
-    /// Hosts that were to be joined and have no ports on one switch.
+    /// Pairs of hosts without ports on a common switch.
     unlaid: Vec<Pair>,
 }
 
 impl Experts {
-    /// Nothing is laid for them.
+    /// Returns experts without circuits.
     fn without(running: &Running, why: String) -> Self {
         Self {
             job: running.job.name.clone(),
@@ -48,7 +48,7 @@ pub(super) struct Beside {
     pub(super) degree: Degree,
 }
 
-/// Jobs that share links, and what shifting them brings.
+/// Jobs that share links, and the gain of shifting them in time.
 #[derive(Debug, Serialize)]
 pub(super) struct Sharing {
     pub(super) jobs: Vec<String>,
@@ -73,7 +73,7 @@ impl Sharing {
         }
     }
 
-    /// Whether anything is to be shifted.
+    /// Whether any job is worth shifting.
     pub(super) fn is_worth_it(&self) -> bool {
         let sum = |all: &[f64]| all.iter().sum::<f64>();
         let Together {
@@ -85,7 +85,7 @@ impl Sharing {
     }
 }
 
-/// What gains less than a hundredth is within what a prediction is worth.
+/// A gain below 1 % is within the error of the prediction.
 const MAX_WORTHWHILE_RATIO: f64 = 0.99;
 
 pub(super) struct Besides<'b> {
@@ -145,7 +145,7 @@ impl Besides<'_> {
         })
     }
 
-    /// Where a job's experts are; else why circuits cannot follow its gates.
+    /// Returns the hosts of a job's experts, or the reason why circuits cannot follow its gates.
     fn region(&self, running: &Running, room: &Room) -> Result<Region, String> {
         let ground = &self.fleet.forming.ground;
         let ports = room.ports.values().map(Vec::len).min().unwrap_or(0);
@@ -165,11 +165,11 @@ impl Besides<'_> {
         }
     }
 
-    /// Ports that none of the circuits lies on which stay, and fibres that are free.
+    /// Returns reserved ports without a permanent circuit, and free fibres.
     fn kept_room(&self, running: &Running) -> Room {
         let forming = &self.fleet.forming;
         let servers = &running.shard.servers;
-        // No job is called so: these are the circuits of all.
+        // No job has the empty name, so these are the circuits of all jobs.
         let lying = self.fleet.others("");
         let block = |server: &Server| (server.host, forming.ground.block_of(*server));
         Room {
@@ -179,7 +179,7 @@ impl Besides<'_> {
         }
     }
 
-    /// Of jobs that have another host to send to.
+    /// Compares jobs of several hosts with fat trees.
     pub(super) fn degrees(&self) -> Vec<Beside> {
         let running = self
             .fleet
@@ -196,7 +196,7 @@ impl Besides<'_> {
         running.filter_map(degree).collect()
     }
 
-    /// Those that share links of a fabric whose hosts are called as the cluster's.
+    /// Returns the jobs that share links of a fabric with the same host names.
     pub(super) fn together(&self, path: &Path) -> Result<Vec<Sharing>, CliError> {
         let fabric = input::lit(path)?;
         let mut players = Vec::new();

@@ -1,4 +1,4 @@
-//! `reweave plan shard`: which part of a shared cluster each job gets.
+//! `reweave plan shard`: allocates servers and circuits of a shared cluster to jobs.
 
 mod besides;
 mod show;
@@ -43,7 +43,7 @@ pub(crate) struct Shard {
     /// Seed; another seed may find other circuits that are as good
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Jobs run over this packet fabric instead of circuits: print how to shift those that share links
+    /// Jobs run over this packet fabric instead of circuits: print how to shift jobs that share links in time
     #[arg(long, value_name = "FABRIC")]
     over: Option<PathBuf>,
     /// Also every circuit, how hosts forward for each other, and a comparison with a fat tree
@@ -101,7 +101,7 @@ impl Shard {
         Ok(jobs)
     }
 
-    /// What ran before and is still wanted runs on; the names of what has ended.
+    /// Resumes the jobs that ran before and are still wanted. Returns the names of the ended jobs.
     fn resume(&self, fleet: &mut Fleet, jobs: &[Job]) -> Result<Vec<String>, CliError> {
         let Some(path) = &self.after else {
             return Ok(Vec::new());
@@ -117,7 +117,7 @@ impl Shard {
     }
 }
 
-/// Half of all ports where there are gates, and no number is given.
+/// Returns the ports reserved for experts: by default half of all ports.
 fn kept_ports(entry: &JobEntry, ports: usize) -> usize {
     match (&entry.gates, entry.gate_ports) {
         (None, _) => 0,
@@ -126,10 +126,10 @@ fn kept_ports(entry: &JobEntry, ports: usize) -> usize {
     }
 }
 
-/// Ten years.
+/// Ten years in seconds.
 const MAX_ELAPSED_S: f64 = 3.2e8;
 
-/// New jobs arrive, and those that ask for other numbers of servers are heard.
+/// Admits new jobs, and resizes jobs that ask for other numbers of servers.
 fn settle(fleet: &mut Fleet, jobs: &[Job]) -> Vec<Step> {
     let events: Vec<_> = jobs.iter().filter_map(|job| event(fleet, job)).collect();
     fleet.handle_all(fleet.now_ms, events)

@@ -1,4 +1,4 @@
-//! Shards for scripts and for people.
+//! Allocations as JSON and as text.
 
 use std::collections::BTreeSet;
 
@@ -21,15 +21,15 @@ use crate::report::Report;
 pub(super) struct Answer {
     shards: Vec<Shard>,
     waiting: Vec<Queued>,
-    /// Jobs that ran before and are not wanted any longer.
+    /// Jobs that ran before and are no longer wanted.
     ended: Vec<String>,
     free: Vec<String>,
-    /// What is done, in order, and why.
+    /// Actions in order, with reasons.
     steps: Vec<Step>,
-    /// Jobs whose traffic changes with every iteration.
+    /// Jobs whose traffic changes in every iteration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) experts: Vec<Experts>,
-    /// Beside fat trees of the same cost.
+    /// Comparison with fat trees of the same cost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) degrees: Vec<Beside>,
     /// Jobs that share links of a packet fabric.
@@ -42,17 +42,17 @@ pub(super) struct Answer {
 #[derive(Debug, Serialize)]
 struct Shard {
     job: String,
-    /// One, unless none had room.
+    /// Blocks of the job's servers: one, unless no block had room.
     blocks: Vec<String>,
     servers: Vec<String>,
-    /// The fewest servers and the most that it asked for.
+    /// Minimum and maximum number of servers that the job requested.
     asked: [usize; 2],
-    /// How many circuits each link has.
+    /// Number of parallel circuits per link.
     parallel: usize,
     circuits: Vec<Circuit>,
     samples_left: f64,
     ends_s: f64,
-    /// Hosts are called as in the cluster.
+    /// Summary with the host names of the cluster.
     #[serde(flatten)]
     summary: Summary,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,14 +63,14 @@ struct Shard {
 struct Queued {
     job: String,
     why: String,
-    /// With when its turn comes, and where.
+    /// Expected start, with time and place.
     #[serde(skip)]
     words: String,
     servers: Vec<String>,
-    /// Jobs that must end before.
+    /// Jobs that must end first.
     after: Vec<String>,
     in_s: Option<f64>,
-    /// Circuits that lie on the second plane already.
+    /// Circuits that are already set on the second plane.
     prepared: Vec<Circuit>,
 }
 
@@ -108,7 +108,7 @@ fn shard(fleet: &Fleet, running: &Running, explain: bool) -> Result<Shard, CliEr
     let mut summary = Summary::of(&shard.proposal, &hosts, &numbers);
     summary.interval_ms = Some([estimate.low_ms, estimate.high_ms]);
     summary.ideal_switch_ms = shard.ideal_ms;
-    // A job alone has no links, and nothing that could fail between hosts.
+    // A job on one host has no links, so nothing between hosts can fail.
     let explain = explain && !shard.circuits.is_empty();
     Ok(Shard {
         job: running.job.name.clone(),
@@ -228,7 +228,7 @@ fn shards(page: &mut Page, answer: &Answer) {
     page.line(&format!("  {} {are} free", counted(free, "server")));
 }
 
-/// What is done, and who still waits though nothing is done about it.
+/// Shows the actions, and the waiting jobs that no action concerns.
 fn done(page: &mut Page, answer: &Answer) {
     page.heading("Changes");
     for job in &answer.ended {
@@ -303,7 +303,7 @@ fn explain(page: &mut Page, shard: &Shard) {
 
 const CIRCUITS_PER_LINE: usize = 4;
 
-/// `s0: h0.p1 - h3.p2`, or `s0: h0.p1 - fibre 5 - h9.p2` from block to block.
+/// Formats a circuit: `s0: h0.p1 - h3.p2`, or `s0: h0.p1 - fibre 5 - h9.p2` between blocks.
 fn circuit(circuit: &Circuit) -> String {
     let [a, b] = circuit
         .ends

@@ -1,4 +1,4 @@
-//! What ran before, as the command itself has said.
+//! Earlier allocations, read from the output of the command itself.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::error::CliError;
 use crate::json;
 use crate::sim::input;
 
-/// What is read of an answer.
+/// Fields of the output that are read.
 #[derive(Debug, Deserialize)]
 pub(super) struct State {
     shards: Vec<Before>,
     waiting: Vec<Queued>,
 }
 
-/// A job that waited, and where its circuits were prepared.
+/// A waiting job, with its prepared circuits.
 #[derive(Debug, Deserialize)]
 struct Queued {
     job: String,
@@ -50,7 +50,7 @@ impl State {
         })
     }
 
-    /// Takes up what ran and is still wanted; the names of the others, which have ended.
+    /// Resumes the wanted jobs. Returns the names of the others, which have ended.
     pub(super) fn resume(
         &self,
         fleet: &mut Fleet,
@@ -121,7 +121,7 @@ impl Before {
         Ok(())
     }
 
-    /// In which its hosts are counted in the order of its servers.
+    /// Returns the design, with hosts numbered in the order of the job's servers.
     fn design(&self, hosts: &[u32]) -> Result<Design, String> {
         let number = |host: &u32| {
             let place = hosts.iter().position(|it| it == host);

@@ -1,4 +1,4 @@
-//! A job file as something that can run on any number of servers.
+//! A job file as a job that can run on any number of servers.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,12 +21,12 @@ use crate::plan::topology::{hosts, place};
 use crate::sim::MAX_SIMULATION_WORK;
 use crate::work::{Deal, Kind, Source};
 
-/// What a server of the cluster offers.
+/// Resources of a server.
 #[derive(Debug, Clone, Copy)]
 struct Offer {
     ports: usize,
     rate: Rate,
-    /// Of a GPU.
+    /// Memory of a GPU.
     memory: Option<Bytes>,
     seed: u64,
 }
@@ -36,14 +36,14 @@ pub(super) struct Trained {
     key: String,
     source: Source,
     offer: Offer,
-    /// Ports that are for circuits by gates.
+    /// Number of ports reserved for experts.
     kept: usize,
-    /// By number of servers, how it is dealt out to these.
+    /// Cache: distribution of the job by number of servers.
     known: RefCell<BTreeMap<usize, Rc<Deal>>>,
 }
 
 impl Trained {
-    /// `kept` of all ports are for circuits by gates.
+    /// Reads a job file. `kept` of all ports are reserved for experts.
     pub(super) fn read(
         file: &Path,
         ground: &Ground,
@@ -67,7 +67,7 @@ impl Trained {
         })
     }
 
-    /// The best that is known for this many servers, before there is a topology for them.
+    /// Returns the best known distribution over this number of servers, before a topology exists.
     fn deal(&self, servers: usize) -> Result<Rc<Deal>, Unfit> {
         if let Some(known) = self.known.borrow().get(&servers) {
             return Ok(Rc::clone(known));
@@ -109,8 +109,8 @@ impl Trained {
 }
 
 impl Offer {
-    /// Spread and topology are searched in turn, as for servers of its own. From there on, the topology
-    /// is made for the servers that it gets.
+    /// Searches parallelism and topology in turn, as for dedicated servers. The topology is then made for the servers
+    /// that the job gets.
     fn best<M: Dealing>(
         &self,
         model: &M,
@@ -185,7 +185,7 @@ impl Training for Trained {
     }
 }
 
-/// What all replicas learn from together, as the file spreads it: the batch stays what it is.
+/// Returns the samples per iteration over all replicas, which is the batch of the file.
 fn samples(job: &PresetJob, servers: usize) -> f64 {
     match presets::Search::new(&job.preset, servers, None).batch() {
         Batch::Whole(batch) | Batch::PerReplica(batch) => batch as f64,

@@ -1,4 +1,4 @@
-//! What a sweep goes through.
+//! Settings of a sweep and their values.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::CliError;
 
-/// No operator waits for more than this.
+/// Maximum number of points of a sweep.
 const MAX_POINTS: usize = 1_000_000;
 
 /// A setting and its values.
@@ -16,7 +16,7 @@ pub(super) struct Axis {
     values: Vec<Value>,
 }
 
-/// One value for each setting.
+/// One value per setting.
 pub(super) type Point = Vec<(String, Value)>;
 
 impl FromStr for Axis {
@@ -38,14 +38,14 @@ impl FromStr for Axis {
     }
 }
 
-/// Both ends belong to it.
+/// Parses a range; both ends belong to it.
 fn range(first: &str, last: &str) -> Option<Vec<Value>> {
     let [first, last]: [i64; 2] = [first.parse().ok()?, last.parse().ok()?];
     let few = last.checked_sub(first)? < MAX_POINTS as i64;
     few.then(|| (first..=last).map(Value::from).collect())
 }
 
-/// A number where it is one.
+/// Parses a value, as a number if possible.
 fn value(text: &str) -> Value {
     let whole = text.parse::<i64>().map(Value::from);
     let number = whole.or_else(|_| text.parse::<f64>().map(Value::from));
@@ -55,7 +55,7 @@ fn value(text: &str) -> Value {
     }
 }
 
-/// A value as it is written after an option.
+/// Formats a value as the argument of an option.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -63,7 +63,7 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// All combinations, the last setting first.
+/// Returns all combinations; the last setting varies fastest.
 pub(super) fn points(axes: &[Axis]) -> Result<Vec<Point>, CliError> {
     let count = axes.iter().map(|axis| axis.values.len());
     let count = count.fold(1usize, usize::saturating_mul);
@@ -104,7 +104,7 @@ impl Shard {
 }
 
 impl Shard {
-    /// The one that writes a file of this name.
+    /// Returns the shard that writes a file of this name.
     pub(super) fn of_file(name: &str) -> Option<Self> {
         let numbers = name.strip_prefix("shard-")?.strip_suffix(".jsonl")?;
         let (nth, of) = numbers.split_once("-of-")?;

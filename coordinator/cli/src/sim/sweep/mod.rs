@@ -1,7 +1,7 @@
-//! `--sweep`: the same question for many settings, on all cores; `--shard` for many machines.
+//! `--sweep`: the same simulation for many settings, on all cores; `--shard` splits it over machines.
 //!
-//! Each point is a process of its own: this program with the options of that point. What one point
-//! takes, and how it fails, is nothing to the others.
+//! Each point is a process of its own: this program with the options of that point. A failing point does not affect the
+//! others.
 
 mod axis;
 mod store;
@@ -24,7 +24,7 @@ use super::progress::{self, Progress};
 use crate::error::CliError;
 use crate::page::Page;
 use crate::report::Report;
-use crate::{Output, document, print_report, say};
+use crate::{Output, document, print_data, print_report};
 use axis::{Axis, Point, Shard};
 
 pub(crate) use store::Gather;
@@ -44,7 +44,7 @@ pub(crate) struct Sweep {
     to: Option<String>,
 }
 
-/// Our own options and those of `--output`, all of which have a value.
+/// Options of sweeps and of `--output`. All of them take a value.
 const SWEEP_OPTIONS: [&str; 5] = ["--sweep", "--shard", "--to", "--output", "-o"];
 
 impl Sweep {
@@ -52,7 +52,7 @@ impl Sweep {
         !self.sweep.is_empty()
     }
 
-    /// `options` are those that the question knows.
+    /// Runs all points. `options` are those that the simulation knows.
     pub(super) fn run(&self, options: &[String], output: Output) -> Result<ExitCode, CliError> {
         if env::args().skip(1).any(|word| word == "-") {
             return Err(CliError::InputTwice);
@@ -70,7 +70,7 @@ impl Sweep {
             .iter()
             .filter(|answer| answer.get("error").is_some())
             .count();
-        self.tell(&answers, shard, output)?;
+        self.print_answers(&answers, shard, output)?;
         Ok(if failed > 0 {
             ExitCode::FAILURE
         } else {
@@ -78,7 +78,12 @@ impl Sweep {
         })
     }
 
-    fn tell(&self, answers: &[Value], shard: Shard, output: Output) -> Result<(), CliError> {
+    fn print_answers(
+        &self,
+        answers: &[Value],
+        shard: Shard,
+        output: Output,
+    ) -> Result<(), CliError> {
         if let Some(to) = &self.to {
             let lines = answers.iter();
             let lines = lines.map(|answer| document(Output::Json, answer, |_| ()));
@@ -88,7 +93,7 @@ impl Sweep {
             return print_report(output, &WrittenShard { points, written }).map(drop);
         }
         for answer in answers {
-            say(&document(output, answer, |page| {
+            print_data(&document(output, answer, |page| {
                 page.line(&in_words(answer));
             })?)?;
         }
@@ -108,7 +113,7 @@ impl Report for WrittenShard {
     }
 }
 
-/// The settings and the figures of a point, on one line.
+/// Formats the settings and figures of a point on one line.
 fn in_words(answer: &Value) -> String {
     let figures = |key: &str| {
         let fields = answer
@@ -131,7 +136,7 @@ fn in_words(answer: &Value) -> String {
     format!("{}: {}{error}", figures("point"), figures("answer"))
 }
 
-/// More digits of what is not whole are not read.
+/// Digits of a fractional figure in text output.
 const SIGNIFICANT_DIGITS: i32 = 6;
 
 fn in_short(number: &Number) -> String {
@@ -150,12 +155,12 @@ fn in_short(number: &Number) -> String {
     }
 }
 
-/// Asks this program itself.
+/// Runs points by starting this program.
 struct Asker<'o> {
     program: PathBuf,
     arguments: Vec<String>,
     options: &'o [String],
-    /// Fabrics that differ from the one that is asked about.
+    /// Folder for fabrics that differ from the given one.
     scratch: tempfile::TempDir,
 }
 
@@ -169,7 +174,7 @@ impl<'o> Asker<'o> {
         })
     }
 
-    /// The answers in the order of the points, in any order of their ends.
+    /// Returns the answers in the order of the points.
     fn ask_all(&self, points: &[(usize, Point)]) -> Vec<Value> {
         let next = AtomicUsize::new(0);
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -224,7 +229,7 @@ impl<'o> Asker<'o> {
         Ok(crate::json::without_version(answer))
     }
 
-    /// The fabric with other values of some keys.
+    /// Writes the fabric with other values of some keys.
     fn write_variant(&self, file: &Path, keys: &[&(String, Value)]) -> Result<(), String> {
         let unknown = || {
             format!(
@@ -245,7 +250,7 @@ impl<'o> Asker<'o> {
     }
 }
 
-/// What went wrong, without how the program is used otherwise.
+/// Returns the error message of a point on one line, without usage hints.
 fn on_one_line(words: &str) -> String {
     let words = words.trim().trim_start_matches("error: ");
     let wrong = words.lines().take_while(|line| !line.is_empty());
@@ -256,7 +261,7 @@ fn at<T>(all: &[T], place: usize) -> Option<(usize, &T)> {
     all.get(place).map(|it| (place, it))
 }
 
-/// All answers in their places. Who looks on sees how many there are, also while none comes.
+/// Collects all answers in their places. Progress is shown even while none arrives.
 fn gathered(points: usize, receiver: &Receiver<(usize, Value)>) -> Vec<Value> {
     let mut answers = vec![Value::Null; points];
     let mut progress = Progress::begin("points");
@@ -285,7 +290,7 @@ fn without_own(arguments: impl Iterator<Item = String>) -> Vec<String> {
     for argument in arguments {
         let is_own = SWEEP_OPTIONS.contains(&argument.as_str());
         let is_long = |own: &&str| argument.starts_with(&format!("{own}="));
-        // A short option may have its value in the same word.
+        // A short option may have its value in the same argument.
         let is_short = argument.starts_with("-o") && !is_own;
         let holds_value = is_short || SWEEP_OPTIONS.iter().any(is_long);
         if !(skip || is_own || holds_value) {

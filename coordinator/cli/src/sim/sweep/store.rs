@@ -1,4 +1,4 @@
-//! Where the answers of shards go, and how they come together again.
+//! Files with the results of shards, and their merge.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::axis::Shard;
 use super::in_words;
 use crate::error::CliError;
-use crate::{Output, document, json, say};
+use crate::{Output, document, json, print_data};
 
-/// Writes a file whole or not at all, and says where it is.
+/// Writes a file atomically, and returns its location.
 pub(super) fn write(to: &str, file: &str, content: String) -> Result<String, CliError> {
     let failed = |source| store_failed(to, source);
     let files = Files::open(to).map_err(failed)?;
@@ -42,7 +42,7 @@ impl Gather {
         let mut failed = false;
         for answer in in_order(self.answers(&files)?) {
             failed |= answer.get("error").is_some();
-            say(&document(output, &answer, |page| {
+            print_data(&document(output, &answer, |page| {
                 page.line(&in_words(&answer));
             })?)?;
         }
@@ -53,7 +53,7 @@ impl Gather {
         })
     }
 
-    /// By shard.
+    /// Reads the answers of each shard.
     fn answers(&self, files: &Files) -> Result<Vec<Vec<Value>>, CliError> {
         let failed = |source| store_failed(&self.from, source);
         let mut shards = BTreeMap::new();
@@ -97,7 +97,7 @@ fn point(name: &str, line: &[u8]) -> Result<Value, CliError> {
     Ok(json::without_version(answer))
 }
 
-/// Shard `k` of `n` has points `k`, `k + n` and so on.
+/// Merges the shards: shard `k` of `n` has the points `k`, `k + n` and so on.
 fn in_order(shards: Vec<Vec<Value>>) -> Vec<Value> {
     let longest = shards.iter().map(Vec::len).max().unwrap_or(0);
     let mut shards: Vec<_> = shards.into_iter().map(Vec::into_iter).collect();
@@ -160,7 +160,7 @@ mod tests {
         write(&folder, "shard-1-of-2.jsonl", "1\n3\n".to_owned()).unwrap();
         let answers = in_order(gather.answers(&files).unwrap());
         assert_eq!(answers, [0, 1, 2, 3, 4].map(Value::from));
-        // Of another sweep.
+        // A file of another sweep.
         write(&folder, "shard-1-of-3.jsonl", String::new()).unwrap();
         assert!(describe().contains("0/3, 2/3"), "{}", describe());
         std::fs::remove_file(scratch.path().join("shard-1-of-3.jsonl")).unwrap();

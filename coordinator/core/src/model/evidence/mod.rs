@@ -197,7 +197,7 @@ fn hosts(world: &World<'_>, arrivals: &Admissions) -> Vec<HostFacts> {
 
 type Settings = BTreeMap<String, String>;
 
-/// The host's settings besides those of its NICs.
+/// Returns the host's settings other than those of its NICs.
 fn settings(machine: Option<&Machine>, of_nics: Settings) -> Settings {
     let of_host = machine.into_iter().flat_map(|it| &it.settings);
     let of_host = of_host.map(|it| (it.name.clone(), it.value.clone()));

@@ -1,5 +1,5 @@
-//! From observations and the fabric to a snapshot: addresses become nodes, routers become hops, and what is too old
-//! or uncertain is left out.
+//! Builds a snapshot from observations and the fabric: addresses become nodes, routers become hops, and old or
+//! uncertain data are left out.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -280,7 +280,7 @@ impl World<'_> {
         down.map(|(hop, _)| hop.link).collect()
     }
 
-    /// What this end has sent, or otherwise what the other end has received.
+    /// Returns the bytes that this end has sent, or else those that the other end has received.
     fn link_state(&self, hop: Hop) -> Option<LinkState> {
         let far = Hop {
             from: self.known.fabric.link(hop.link).far(hop.from).node,

@@ -1,4 +1,4 @@
-//! From the routers that answered to the hops of a path.
+//! Converts the routers that answered to the hops of a path.
 
 use std::net::Ipv4Addr;
 

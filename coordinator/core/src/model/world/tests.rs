@@ -347,7 +347,7 @@ fn as_in_a_lab(fabric: &Fabric, node: NodeId) -> Vec<Reading> {
     own.into_iter().chain(ports).collect()
 }
 
-/// Hosts that forward for each other, each with a loopback address besides those of its links.
+/// Forwarding hosts, each with a loopback address in addition to those of its links.
 #[test]
 fn consecutive_host_addresses_follow_their_routes() {
     let text = "kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nstrides = [1]";

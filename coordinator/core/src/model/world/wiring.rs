@@ -2,7 +2,7 @@
 //!
 //! Two interfaces are joined when their addresses lie in one /31, or when the gateway of one is an address of the
 //! other, and the fabric has a link between their nodes. Addresses alone say less than routes: loopbacks that were
-//! numbered one after the other look like the two of one /31. Ambiguous pairs are left out.
+//! numbered one after the other look like the two addresses of one /31. Ambiguous pairs are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -38,7 +38,7 @@ type Seat = (NodeId, String);
 type Pairs = BTreeMap<[Seat; 2], Facing>;
 type Pair<'p> = (&'p [Seat; 2], &'p Facing);
 
-/// How two interfaces face each other.
+/// Two interfaces that face each other.
 #[derive(Debug, Clone, Copy)]
 struct Facing {
     addresses: [Ipv4Addr; 2],

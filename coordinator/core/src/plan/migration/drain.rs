@@ -76,7 +76,7 @@ impl<'a> Harbour<'a> {
         any
     }
 
-    /// None unless all ways of a node are kept and lead to undisturbed nodes.
+    /// Returns none unless all paths of a node are kept and lead to undisturbed nodes.
     fn undisturbed_distance(&self, node: NodeId) -> Option<usize> {
         let fabric = self.fabric();
         let links = self.old.get(&node).filter(|links| !links.is_empty())?;
@@ -91,7 +91,7 @@ impl<'a> Harbour<'a> {
         Some(distances?.into_iter().min()? + 1)
     }
 
-    /// None when a node has no path.
+    /// Returns none if a node has no path.
     fn hops(&self) -> Option<BTreeMap<NodeId, Vec<NextHop>>> {
         let distances = self.distances();
         let hops = self.old.keys().map(|&node| {

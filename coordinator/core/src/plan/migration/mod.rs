@@ -42,7 +42,7 @@ pub(crate) struct MigrationStart<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoSafeOrder;
 
-/// By destination and node: the links over which it is sent on.
+/// Links over which traffic is forwarded, by destination and node.
 type NextLinksByNode = BTreeMap<NodeId, Vec<LinkId>>;
 
 pub(crate) fn plan_migration(
@@ -116,8 +116,8 @@ impl Position<'_> {
         })
     }
 
-    /// Circuits that may go dark together now, and those that may replace them. Each new circuit is tried with those
-    /// that block its ports; unneeded ones are removed last.
+    /// Returns circuits that may go dark together now, and circuits that may replace them. Each new circuit is tried
+    /// with the ones that block its ports; unneeded ones are removed last.
     fn movable(
         &self,
         wanted: &Circuits,

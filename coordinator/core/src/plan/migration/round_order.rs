@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::ids::NodeId;
 
-/// How many nodes change in a round.
+/// Number of nodes that change in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundWidth {
     /// As many as possible without a loop.
@@ -68,7 +68,7 @@ fn depths(next: &Next, to: NodeId) -> Option<BTreeMap<NodeId, usize>> {
     Some(depths)
 }
 
-/// Of the nodes that may come next, the nearest by the new paths comes first. So a node never comes before the next
+/// Of the nodes that can change next, the nearest by the new paths comes first. So a node never comes before the next
 /// hops of its new paths if those are final. The nearest remaining node can always change.
 struct RoundQueue<'a> {
     change: &'a Change,

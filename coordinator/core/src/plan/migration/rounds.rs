@@ -11,7 +11,7 @@ use super::round_order::{Change, Next};
 use super::{NextLinksByNode, Position};
 use crate::log::migration_steps::own_table;
 
-/// None if the desired tables contain a loop.
+/// Returns none if the desired tables contain a loop.
 pub(super) fn rounds(at: &Position<'_>, wanted: &Tables) -> Option<Vec<Round>> {
     let mut turns: BTreeMap<NodeId, BTreeMap<NodeId, usize>> = BTreeMap::new();
     for (to, changed) in changed(at, wanted) {
@@ -56,7 +56,7 @@ fn round(
         .collect()
 }
 
-/// By destination: nodes whose present or possible next hops differ from the desired ones.
+/// Returns by destination the nodes whose present or possible next hops differ from the desired ones.
 fn changed(at: &Position<'_>, wanted: &Tables) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
     let mut changed: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     let tables = [&at.tables, wanted, &at.unsure].into_iter().flatten();

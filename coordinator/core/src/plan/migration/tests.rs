@@ -141,7 +141,7 @@ fn sensible(seed: u64) -> Option<Case> {
     (whole(&case.before) && whole(&case.after)).then_some(case)
 }
 
-/// All changes at once and in any order, as a planner without rounds would make them.
+/// Returns all changes at once and in any order, as a planner without rounds would make them.
 fn unordered(case: &Case) -> MigrationPlan {
     let first = BTreeMap::from_iter(case.after.1.clone());
     let wave = |circuits, drain| Wave {

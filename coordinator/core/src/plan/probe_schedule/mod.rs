@@ -121,7 +121,7 @@ impl ProbeSchedule {
         });
         let flows: Vec<_> = flows.collect();
         ProbeList {
-            // As many probes in all, however many flows share them.
+            // The total rate is constant, whatever the number of flows.
             period: (known.policy.probe_every * flows.len() as u32 / all.max(1) as u32).into(),
             flows,
             most_rate: most_rate(known, node),
@@ -131,7 +131,7 @@ impl ProbeSchedule {
         }
     }
 
-    /// Whom a host should probe, from which of its addresses and to which.
+    /// Returns the peers of a host, with the addresses at both ends.
     fn peers(&self, node: NodeId) -> impl Iterator<Item = (NodeId, Vec<[Ipv4Addr; 2]>)> {
         let addresses = &self.addresses;
         let after = addresses.range(node..).skip(1);
@@ -144,7 +144,7 @@ impl ProbeSchedule {
         self.addresses.values().map(Vec::len).sum()
     }
 
-    /// Whom a host should probe by which ports, where there are this many addresses.
+    /// Returns the peers of a host with their ports, for this number of addresses.
     fn pairs(
         &self,
         known: Measurements<'_>,
@@ -161,7 +161,7 @@ impl ProbeSchedule {
         })
     }
 
-    /// All candidate probes, for any prober.
+    /// Returns all candidate probes of all hosts.
     fn asked(&self, known: Measurements<'_>) -> Vec<ProbeCandidate> {
         let addresses = self.addresses_in_all();
         let hosts = self.addresses.keys();
@@ -174,7 +174,7 @@ impl ProbeSchedule {
         asked.collect()
     }
 
-    /// How the links are crossed by what is sent; none while that is found out.
+    /// Returns how the links are crossed by probes; none while that is being traced.
     pub(crate) fn coverage(&self, fabric: &Fabric) -> Option<ProbeCoverage> {
         self.selection.coverage(fabric)
     }
@@ -199,7 +199,7 @@ impl ProbeSchedule {
     }
 }
 
-/// Of hosts, all that are known to lie on a link of the fabric. Who forwards for others is one place, however
+/// Returns the addresses of hosts that are known to be on a link of the fabric. A forwarding host is one place, however
 /// many links it has.
 fn addresses(known: Measurements<'_>) -> Addresses {
     let world = known.world();
@@ -215,8 +215,8 @@ fn addresses(known: Measurements<'_>) -> Addresses {
     addresses
 }
 
-/// Each with the address by which all others reach it over cables: the one that the fabric's file has, or else one that
-/// is not there for the neighbour on a link alone. The path of probes over fibres could not be known.
+/// Returns each relay with its address for the others over cables: the one in the fabric file, or else one that is not
+/// only for a neighbour on a link. The path of probes over fibres could not be known.
 fn relays(world: &World<'_>) -> Addresses {
     let (fabric, wiring) = (world.fabric(), &world.wiring);
     let is_relay = |node: &NodeId| fabric.node(*node).role == Role::Relay;
@@ -236,8 +236,8 @@ fn relays(world: &World<'_>) -> Addresses {
     relays.into_iter().filter_map(of).collect()
 }
 
-/// Rail by rail: the first address of a host probes the other's first. Who has fewer is probed by
-/// the rest at its last.
+/// Pairs addresses rail by rail: the first address of a host probes the first of the other. If one host has fewer, the
+/// rest probe its last address.
 fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
     let pair = |(rail, &from): (usize, &Ipv4Addr)| {
         let to = theirs.get(rail).or(theirs.last())?;

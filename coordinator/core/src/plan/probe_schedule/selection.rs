@@ -1,7 +1,7 @@
-//! Selects the flows of probes to keep, once their paths are known: at least one for every two hosts, and few that
-//! cross every link in both directions often enough and tell links apart.
+//! Selects the probe flows to keep, once their paths are known: at least one per pair of hosts, and few that cross
+//! every link in both directions often enough and distinguish links.
 //!
-//! At first, and after paths have changed, all flows are sent until their paths have been traced.
+//! At first, and after paths have changed, all flows are sent until their paths are traced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,9 +21,9 @@ use crate::model::world::Measurements;
 const SELECTION_INTERVAL: Duration = Duration::from_secs(5);
 /// Ways that are not known by then may never be.
 const EXPLORATION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Where not all is known, all are sent again after this.
+/// If paths remain unknown, all flows are sent again after this time.
 const EXPLORATION_INTERVAL: Duration = Duration::from_secs(600);
-/// This many flows at least cross each link each way, where as many can: that is forty probes a second.
+/// Minimum number of flows that cross each link in each direction, if possible: forty probes a second.
 const MIN_FLOWS_PER_LINK: u32 = 4;
 /// An answer has to fit into one message.
 const MAX_SELDOM_HOPS: usize = 64;
@@ -96,7 +96,7 @@ impl Selection {
 }
 
 impl Chosen {
-    /// All flows between two hosts stay if some paths between them are not known.
+    /// Keeps all flows between two hosts if some paths between them are unknown.
     fn of(known: Measurements<'_>, asked: &[ProbeCandidate]) -> Self {
         let unknown = asked.iter().filter(|it| ways(known, &it.flow).is_none());
         let unknown: BTreeSet<_> = unknown.map(|it| it.pair).collect();
@@ -139,7 +139,7 @@ impl Chosen {
     }
 }
 
-/// How many of these flows cross each hop, there or back.
+/// Returns the number of these flows that cross each hop, in either direction.
 fn crossings(known: Measurements<'_>, flows: &BTreeSet<FlowKey>) -> BTreeMap<Hop, u32> {
     let mut times = BTreeMap::new();
     let ways = flows.iter().filter_map(|flow| ways(known, flow));

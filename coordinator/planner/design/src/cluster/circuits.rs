@@ -1,9 +1,7 @@
-//! Circuits: which port of one host lies opposite which of another, and on which switch.
+//! Lays links on circuits: chooses a port of each host and a switch, and changes as few existing circuits as possible.
 //!
-//! Links between hosts are laid on ports so that of the circuits there are already, as few as can be
-//! are touched. A link that finds no switch with a free port of both its hosts moves others aside
-//! along a chain; where a chain must not touch what lies already, or there is none, all ways to lay
-//! few links are gone through, as far as the work allows.
+//! If no switch has a free port of both hosts, a chain of other links is moved aside. If a chain would have to move an
+//! existing circuit, or there is none, all placements of the few links are searched, within a work limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +18,11 @@ pub struct Port {
 /// Two ports that a switch joins, or two of the same number whose blocks are joined by fibres.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Circuit {
-    /// Of the block that a host belongs to.
+    /// Switch of the block that a host belongs to.
     pub switch: u32,
     /// The smaller host first.
     pub ends: [Port; 2],
-    /// Where hosts are of two blocks: which of the fibres between the switches.
+    /// Number of the fibre between two switches, if the hosts are in two blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fibre: Option<u32>,
 }
@@ -36,16 +34,16 @@ impl Circuit {
     }
 }
 
-/// What lies on a cluster already.
+/// Existing circuits of a cluster.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lying<'l> {
-    /// Of the job that is looked at.
+    /// Circuits of the job in question.
     pub own: &'l [Circuit],
-    /// Of all others: fibres between blocks belong to none of them.
+    /// Circuits of all other jobs. Fibres between blocks belong to none of them.
     pub others: &'l [Circuit],
 }
 
-/// How links were laid.
+/// Placement of links on circuits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Laid {
     pub circuits: Vec<Circuit>,
@@ -53,7 +51,7 @@ pub struct Laid {
     pub unlaid: Vec<Pair>,
 }
 
-/// What a change does to circuits.
+/// Changes to circuits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Touched {
     pub torn: usize,
@@ -72,7 +70,7 @@ impl Touched {
         }
     }
 
-    /// A switch sets up what is new; what it tears down goes with that.
+    /// Returns the number of circuits that must be set. Removals happen at the same time.
     pub fn moved(self) -> usize {
         self.set.max(self.torn)
     }
@@ -82,14 +80,14 @@ impl Touched {
     }
 }
 
-/// By host, its ports with the switch that each lies on.
+/// Ports with their switches, by host.
 pub type Ports = BTreeMap<u32, Vec<(u32, u32)>>;
 
-/// What links may be laid on.
+/// Free ports and fibres for links.
 #[derive(Debug, Clone, Default)]
 pub struct Room {
     pub ports: Ports,
-    /// By host, its block; the first where nothing is said.
+    /// Block of each host; the first block for hosts that are not listed.
     pub block: BTreeMap<u32, usize>,
     /// Between two blocks, the smaller first: the fibres that are free, and which switches they join.
     pub fibres: BTreeMap<[usize; 2], Vec<(u32, u32)>>,
@@ -101,7 +99,7 @@ impl Room {
         (a != b).then_some([a.min(b), a.max(b)])
     }
 
-    /// Whether both ports are still there to be used, and lie where they did; and the fibre too.
+    /// Whether both ports and the fibre of a circuit are still available on the same switch.
     fn has(&self, circuit: &Circuit) -> bool {
         let port = |end: &Port| {
             let own = self.ports.get(&end.host);
@@ -130,10 +128,10 @@ pub fn lay(room: &Room, pairs: &[Pair], old: &[Circuit]) -> Laid {
     laying.circuits()
 }
 
-/// This many places of links are tried when chains do not get by without moving what lies already.
+/// Maximum number of placements that are tried after chains have failed to spare existing circuits.
 const MAX_LINK_TRIES: usize = 100_000;
 
-/// What has only so much room on a switch.
+/// A resource that is limited on each switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Host(u32),
@@ -143,13 +141,13 @@ enum Place {
 struct Laying<'l> {
     on: &'l Room,
     pairs: &'l [Pair],
-    /// By link, the circuit that lies there already.
+    /// Existing circuit of each link.
     old: Vec<Option<Circuit>>,
-    /// By place and switch, how many ports or fibres are free.
+    /// Number of free ports or fibres, by place and switch.
     room: BTreeMap<(Place, u32), usize>,
     count: u32,
     switches: Vec<Option<u32>>,
-    /// By host, its links.
+    /// Links of each host.
     links: BTreeMap<u32, Vec<usize>>,
 }
 
@@ -196,7 +194,7 @@ impl<'l> Laying<'l> {
         free.is_some_and(|&free| free > 0)
     }
 
-    /// What a link takes a port or a fibre of.
+    /// Returns the places on which a link needs a port or a fibre.
     fn places(&self, link: usize) -> impl Iterator<Item = Place> + use<> {
         let ends = self.pairs[link];
         let crossed = self.on.crossed(ends).map(Place::Between);
@@ -225,8 +223,7 @@ impl<'l> Laying<'l> {
         self.places(link).all(|place| self.room(place, switch))
     }
 
-    /// Finds a switch for a link, moving others if it must; those that lie already only when they
-    /// are not spared.
+    /// Finds a switch for a link, and moves other links if needed; with `spare`, no existing circuits.
     fn place(&mut self, link: usize, spare: bool) -> bool {
         if let Some(switch) = (0..self.count).find(|&it| self.fits(link, it)) {
             self.set(link, Some(switch));
@@ -298,7 +295,7 @@ impl<'l> Laying<'l> {
         fits
     }
 
-    /// How many links lie nowhere, and how many lie elsewhere than before.
+    /// Returns the number of links without a circuit, and of moved links.
     fn cost(&self) -> [usize; 2] {
         let links = 0..self.pairs.len();
         let unlaid = links.clone().filter(|&it| self.switches[it].is_none());
@@ -310,7 +307,7 @@ impl<'l> Laying<'l> {
         self.old[link].is_some_and(|old| self.switches[link] != Some(old.switch))
     }
 
-    /// Goes through all ways to lay the links, unless nothing can be better than what there is.
+    /// Searches all placements of the links, unless none can be better than the present one.
     fn search(&mut self) {
         let found = self.cost();
         if found == [0, 0] {
@@ -378,7 +375,7 @@ impl<'l> Laying<'l> {
     }
 }
 
-/// Ports and fibres that circuits lie on.
+/// Ports and fibres in use.
 #[derive(Default)]
 struct Taken {
     ports: BTreeSet<Port>,

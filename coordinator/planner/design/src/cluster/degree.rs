@@ -1,4 +1,4 @@
-//! How many ports a job needs so that circuits are worth it beside packet switches of the same cost.
+//! How many ports a job needs so that circuits are as fast as packet switches of the same cost.
 
 use reweave_common::units::Rate;
 use serde::Serialize;
@@ -17,8 +17,7 @@ pub struct Degree {
     pub ports: usize,
     pub iteration_ms: f64,
     pub fat_tree_ms: f64,
-    /// Where the fat tree is faster: with how many ports it would not be any longer. Nothing when
-    /// no number of ports that was tried will do.
+    /// If the fat tree is faster: number of ports at which it no longer is. None if no tried number is enough.
     pub enough_ports: Option<usize>,
 }
 
@@ -27,7 +26,7 @@ impl Degree {
         self.iteration_ms <= self.fat_tree_ms
     }
 
-    /// For people.
+    /// Describes the result for text output.
     pub fn words(&self) -> String {
         let [circuits, tree] = [self.iteration_ms, self.fat_tree_ms];
         match (self.suffices(), self.enough_ports) {
@@ -52,7 +51,7 @@ impl Degree {
 }
 
 impl Forming {
-    /// Beside a fat tree, with the ports that there are and, where these are too few, with more.
+    /// Compares the shard with a fat tree: with its present ports and, if these are too few, with more.
     pub fn degree(&self, training: &dyn Training, shard: &Shard) -> Result<Degree, Unfit> {
         let ports = shard
             .servers
@@ -76,7 +75,7 @@ impl Forming {
         Ok(degree)
     }
 
-    /// Of a fat tree that costs as much as circuits for this many ports.
+    /// Returns the rate per host of a fat tree that costs as much as circuits for this number of ports.
     fn affordable(&self, ports: usize) -> Rate {
         let whole = self.ground.rate.bits_per_s() as f64 * ports as f64;
         Rate::from_bits_per_s((whole / PUBLISHED_PRICES.fat_tree) as u64)

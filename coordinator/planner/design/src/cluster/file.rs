@@ -18,11 +18,11 @@ const MAX_MEMORY_GB: f64 = 1e6;
 /// A month.
 const MAX_JOB_TIME: Duration = Duration::from_secs(30 * 86_400);
 
-/// What a cluster file says.
+/// Content of a cluster file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterFile {
     pub ground: Ground,
-    /// In the order in which they came.
+    /// Jobs in the order of their arrival.
     pub jobs: Vec<JobEntry>,
 }
 
@@ -34,10 +34,9 @@ pub struct JobEntry {
     /// The fewest it can do with, and the most it can use.
     pub servers: [usize; 2],
     pub iterations: u64,
-    /// What each server sent each other in the iterations before, as a file relative to this one's
-    /// folder.
+    /// File with the bytes that each server sent to each other in past iterations, relative to the folder of this file.
     pub gates: Option<String>,
-    /// How many ports of a server are for circuits by these.
+    /// Ports per server that are reserved for circuits of these experts.
     pub gate_ports: Option<usize>,
 }
 
@@ -88,7 +87,7 @@ struct JobTable {
 
 const NO_SWITCHES_ERROR: &str = "what finds no circuit goes over packet switches: say under [[block]] how fast, as switched_gbps";
 
-/// What a restart costs when the file does not say.
+/// Default restart time of a job.
 const DEFAULT_RESTART_TIME: Duration = Duration::from_secs(30);
 
 impl ClusterFile {

@@ -1,4 +1,4 @@
-//! What a cluster has: hosts in blocks, their ports, and the switches that join these.
+//! The resources of a cluster: blocks of hosts, their ports, and the switches between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +6,18 @@ use reweave_common::units::{Bytes, Rate};
 
 use super::circuits::Circuit;
 
-/// How circuits are moved, and how long that takes.
+/// How circuits are moved, and the time that it takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Switching {
     /// However many circuits are moved.
     pub once_ms: f64,
-    /// For each of them besides.
+    /// Additional time per circuit.
     pub each_ms: f64,
 }
 
 impl Switching {
-    /// By name. A panel is patched by a person or a robot, a minute for each fibre; mirrors turn all
-    /// at once.
+    /// Switching times by technology. A person or a robot patches a panel, in a minute per fibre; mirrors turn at the
+    /// same time.
     pub const SWITCHING_TIMES: [(&'static str, Self); 4] = [
         ("patch-panel", Self::of(0.0, 60_000.0)),
         ("3d-mems", Self::of(10.0, 0.0)),
@@ -36,7 +36,7 @@ impl Switching {
         known.map(|(_, switching)| *switching)
     }
 
-    /// To move this many circuits.
+    /// Returns the time to move this number of circuits.
     pub fn time_ms(&self, circuits: usize) -> f64 {
         match circuits {
             0 => 0.0,
@@ -45,13 +45,13 @@ impl Switching {
     }
 }
 
-/// Hosts whose ports lie on the same switches: only these can be joined by circuits.
+/// Hosts with ports on the same switches: only these can be joined by circuits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     pub name: String,
-    /// Ports of a host are dealt out to these in turn.
+    /// Ports of a host are assigned to these in turn.
     pub switches: usize,
-    /// What each host can send over packet switches besides, where there are some.
+    /// Rate of each host over additional packet switches, if there are any.
     pub switched: Option<Rate>,
 }
 
@@ -60,7 +60,7 @@ pub struct Block {
 pub struct Trunk {
     /// The smaller first.
     pub blocks: [usize; 2],
-    /// Of each switch.
+    /// Fibres of each switch.
     pub fibres: u32,
 }
 
@@ -71,7 +71,7 @@ pub struct Host {
     pub ports: Vec<u32>,
     /// Ports that no plan ever names in a circuit.
     pub left_alone: Vec<u32>,
-    /// How many servers it counts as; each has its part of the ports.
+    /// Number of servers into which the host is divided; each has its part of the ports.
     pub slices: usize,
 }
 
@@ -89,13 +89,12 @@ pub struct Ground {
     pub trunks: Vec<Trunk>,
     pub hosts: Vec<Host>,
     pub rate: Rate,
-    /// Of a GPU; no limit where there is no figure.
+    /// Memory of a GPU; unlimited if unknown.
     pub memory: Option<Bytes>,
     pub switching: Switching,
-    /// How long it takes to flip to circuits that were prepared on a second plane; nothing where
-    /// there is no second plane.
+    /// Time to switch to circuits prepared on a second plane; none without a second plane.
     pub flip_ms: Option<f64>,
-    /// What a job loses when its servers change: it saves its state and starts from there.
+    /// Time that a job loses when its servers change: it saves its state and restarts.
     pub restart_ms: f64,
 }
 
@@ -178,15 +177,14 @@ impl Ground {
         self.trunks.iter().map(of_trunk).collect()
     }
 
-    /// The ports of a server. Slices are dealt ports in turn, so that each reaches as many switches
-    /// as it can.
+    /// Returns the ports of a server. Slices get ports in turn, so that each reaches as many switches as possible.
     pub fn ports(&self, server: Server) -> impl Iterator<Item = u32> {
         let host = self.host(server);
         let own = host.ports.iter().skip(server.slice as usize);
         own.step_by(host.slices).copied()
     }
 
-    /// The switch of its block that a port lies on.
+    /// Returns the switch of a port in its block.
     pub fn switch(&self, host: u32, port: u32) -> u32 {
         let Host { block, ports, .. } = &self.hosts[host as usize];
         let place = ports.iter().position(|&it| it == port).unwrap_or(0);

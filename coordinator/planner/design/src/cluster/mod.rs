@@ -1,9 +1,8 @@
-//! Shared clusters: which job has which servers, over which circuits they reach each other, who
-//! waits, and what is worth changing while jobs run.
+//! Shared clusters: servers and circuits of each job, waiting jobs, and changes that pay off while jobs run.
 //!
-//! A [`Ground`] is what there is: blocks of hosts whose ports lie on the same optical switches. A
-//! [`Fleet`] is what runs on it: each job has a [`Shard`], servers and ports that are its own. The
-//! fleet takes what happens, job by job, and answers with what it does about it and why.
+//! A [`Ground`] has the resources: blocks of hosts whose ports are on the same optical switches. A [`Fleet`] has the
+//! jobs, each with a [`Shard`] of servers and ports of its own. The fleet takes events and returns its actions with
+//! reasons.
 
 mod circuits;
 mod degree;

@@ -1,19 +1,19 @@
-//! Which jobs to move between blocks so that another one fits, such that the fewest servers move.
+//! Chooses jobs to move between blocks, so that another job fits and the fewest servers move.
 
 use serde::Serialize;
 
-/// Who goes where.
+/// New block of each job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Packed {
     /// The block that has room afterwards.
     pub block: usize,
     /// Jobs and the blocks that they move to.
     pub moves: Vec<(usize, usize)>,
-    /// How many servers these have together.
+    /// Total number of servers of the moved jobs.
     pub servers: usize,
 }
 
-/// This many places of jobs are tried.
+/// Maximum number of placements that are tried.
 const MAX_PLACEMENTS: usize = 200_000;
 
 /// `free` servers by block; `jobs` by the block that each is in and its servers. The fewest servers
@@ -48,7 +48,7 @@ pub fn pack(free: &[usize], jobs: &[(usize, usize)], needed: usize) -> Option<Pa
 struct Packing<'p> {
     jobs: &'p [(usize, usize)],
     order: Vec<usize>,
-    /// By block, when only those jobs are in it that have been placed.
+    /// Free servers of each block, if it holds only the jobs placed so far.
     left: Vec<usize>,
     moves: Vec<(usize, usize)>,
     best: Option<Packed>,

@@ -1,12 +1,12 @@
-//! Which of the free servers a job gets.
+//! Choice of a job's servers among the free ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ground::{Ground, Server};
 use crate::topology::{Pair, Wiring, pair};
 
-/// This many free servers of one block, on as few hosts as it takes: what slices of one host send
-/// each other crosses no circuit. Hosts that are in use already are filled up first.
+/// Returns this number of free servers of one block, on the fewest hosts, because traffic within a host needs no
+/// circuit. Partly used hosts are filled first.
 pub(super) fn seats(
     ground: &Ground,
     free: &BTreeSet<Server>,
@@ -29,7 +29,7 @@ pub(super) fn seats(
     Some(seats)
 }
 
-/// The same of the block that suits best, where there is one.
+/// Returns the servers in the best block, if there is one.
 pub(super) fn in_one(
     ground: &Ground,
     free: &BTreeSet<Server>,
@@ -39,8 +39,8 @@ pub(super) fn in_one(
     seats(ground, free, block, count)
 }
 
-/// This many free servers of blocks that trunks join: all of the fullest, and then of those beside
-/// it.
+/// Returns this number of free servers from blocks that trunks join: all of the fullest block, and then those of its
+/// neighbours.
 pub(super) fn across(
     ground: &Ground,
     free: &BTreeSet<Server>,
@@ -91,11 +91,11 @@ pub(super) fn free_by_block(ground: &Ground, free: &BTreeSet<Server>) -> Vec<usi
     room
 }
 
-/// With so few hosts, all orders are tried.
+/// Up to this number of hosts, all orders are tried.
 const MAX_EXHAUSTIVE_HOSTS: usize = 7;
 
-/// Which host takes which place of a wiring, such that most of its links are links there were. Only
-/// hosts of the same kind take each other's places.
+/// Assigns hosts to places of a wiring, so that most of its links exist already. Only hosts of the same kind exchange
+/// places.
 pub(super) fn order<K: PartialEq>(
     wiring: &Wiring,
     hosts: &[u32],
@@ -125,14 +125,14 @@ struct Ordering<'o, K> {
 }
 
 impl<K: PartialEq> Ordering<'_, K> {
-    /// How many links of the wiring are there already.
+    /// Returns the number of existing links in the wiring.
     fn merit(&self) -> usize {
         let real = |[a, b]: Pair| pair(self.hosts[a as usize], self.hosts[b as usize]);
         let pairs = self.wiring.pairs().into_iter();
         pairs.filter(|&ends| self.old.contains(&real(ends))).count()
     }
 
-    /// How many links at a place are there already.
+    /// Returns the number of existing links at a place.
     fn merit_at(&self, place: usize) -> usize {
         let own = self.hosts[place];
         let others = self.wiring.neighbours(place as u32).iter();
@@ -177,7 +177,7 @@ impl<K: PartialEq> Ordering<'_, K> {
         }
     }
 
-    /// A link between the two is counted twice before and after alike.
+    /// A link between the two is counted twice, before and after.
     fn swap_if_better(&mut self, a: usize, b: usize) -> bool {
         let before = self.merit_at(a) + self.merit_at(b);
         self.hosts.swap(a, b);

@@ -25,32 +25,32 @@ use crate::topology::{
 #[derive(Debug, Clone)]
 pub struct Spread {
     pub iteration: Iteration,
-    /// By rank, which of the servers it runs on.
+    /// Server of each rank.
     pub server: Vec<u32>,
     pub settings: Settings,
-    /// What an iteration learns from.
+    /// Samples per iteration.
     pub samples: f64,
 }
 
-/// What a job does, on however many servers it may get.
+/// A job that can run on different numbers of servers.
 pub trait Training: fmt::Debug {
     /// Jobs of the same key do the same.
     fn key(&self) -> &str;
 
     fn on(&self, servers: usize) -> Result<Spread, Unfit>;
 
-    /// What is gone when some of this many servers fail, where that is known.
+    /// Returns what is lost when some of this number of servers fail, if known.
     fn losses(&self, _servers: usize, _dead: &BTreeSet<u32>) -> Option<Losses> {
         None
     }
 
-    /// How many ports of a server are for circuits that change with every iteration.
+    /// Returns the number of ports per server that are reserved for circuits of experts.
     fn kept_ports(&self) -> usize {
         0
     }
 }
 
-/// Why a job cannot run on some servers, and what comes nearest.
+/// Reason why a job cannot run on some servers, and the nearest alternative.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfit(pub String);
 
@@ -68,13 +68,13 @@ impl From<TopologyError> for Unfit {
 
 #[derive(Debug, Clone)]
 pub struct Shard {
-    /// In the order of the job's ranks.
+    /// In rank order.
     pub servers: Vec<Server>,
     /// The wiring of their hosts, which are counted in the order in which the servers name them, and
     /// all that is known of it.
     pub proposal: Rc<Proposal>,
     pub circuits: Vec<Circuit>,
-    /// How many circuits each link of the wiring has.
+    /// Number of parallel circuits per link of the wiring.
     pub parallel: usize,
     pub estimate: Estimate,
     /// On one switch that gives each host all its ports' rates at once.
@@ -82,7 +82,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Of a server's host in the wiring.
+    /// Returns the number of a server's host in the wiring.
     pub fn number(&self, server: &Server) -> u32 {
         let place = self.hosts().iter().position(|&it| it == server.host);
         place.unwrap_or(0) as u32
@@ -92,7 +92,7 @@ impl Shard {
         &self.proposal.design
     }
 
-    /// By their number in the wiring.
+    /// Returns the numbers of the hosts in the wiring.
     pub fn hosts(&self) -> Vec<u32> {
         hosts(&self.servers)
     }
@@ -109,7 +109,7 @@ pub(super) fn hosts(servers: &[Server]) -> Vec<u32> {
     hosts
 }
 
-/// The servers of hosts in another order, where each has the place of the one before it there.
+/// Returns the servers after hosts exchange places as `order` says.
 fn reseated(servers: &[Server], hosts: &[u32], order: &[u32]) -> Vec<Server> {
     let of_host = |host: u32| servers.iter().filter(move |it| it.host == host);
     let mut left: BTreeMap<u32, Vec<Server>> = order
@@ -130,19 +130,19 @@ pub struct Forming {
     pub seed: u64,
     /// Units of work that one simulation may take.
     pub work: u64,
-    /// Jobs that do the same on hosts that are alike get the same wiring.
+    /// Cache: equal jobs on equal hosts get the same wiring.
     known: RefCell<BTreeMap<Alike, Rc<Formed>>>,
 }
 
-/// What makes a job's wiring.
+/// Inputs that determine a job's wiring.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Alike {
-    /// Of the job.
+    /// Key of the job.
     key: String,
-    /// By server, the number of its host.
+    /// Number of each server's host.
     hosts: Vec<usize>,
     kinds: Vec<Kind>,
-    /// How many cables there may be between two blocks.
+    /// Maximum number of cables between two blocks.
     between: BTreeMap<[usize; 2], usize>,
 }
 
@@ -151,7 +151,7 @@ struct Alike {
 struct Kind {
     /// The index of the block among the blocks that the shard has hosts of.
     block: usize,
-    /// That its ports lie on.
+    /// Switches of its ports.
     switches: Vec<u32>,
 }
 
@@ -169,9 +169,9 @@ struct Bare<'b> {
     spread: Spread,
     servers: Vec<Server>,
     hosts: Vec<u32>,
-    /// By rank, the number of its host.
+    /// Host number of each rank.
     place: Vec<u32>,
-    /// Its ports, and the fibres between its blocks that others leave.
+    /// Ports of the shard, and the fibres between its blocks that other jobs leave free.
     room: Room,
 }
 
@@ -225,7 +225,7 @@ impl Forming {
         bare.laid(&formed, lying.own)
     }
 
-    /// All that is to be found out about the job of a shard, as it is dealt out there.
+    /// Calls `then` with the job of a shard, in its distribution over servers.
     pub fn with_job<T>(
         &self,
         training: &dyn Training,
@@ -236,7 +236,7 @@ impl Forming {
         Ok(ask(&bare.job(), &bare.request(shard.parallel)))
     }
 
-    /// What an iteration takes where one switch gives each host this rate.
+    /// Returns the iteration time on one switch that gives each host this rate.
     pub(super) fn on_a_switch_ms(
         &self,
         training: &dyn Training,
@@ -283,7 +283,7 @@ impl Forming {
         })
     }
 
-    /// How many of a server's ports circuits lie on which stay.
+    /// Returns the number of a server's ports with permanent circuits.
     pub(super) fn ports_that_stay(&self, server: Server, kept: usize) -> usize {
         self.ground.ports(server).count().saturating_sub(kept)
     }
@@ -347,7 +347,7 @@ impl Bare<'_> {
         }
     }
 
-    /// By host.
+    /// Returns the kind of each host.
     fn kinds(&self) -> Vec<Kind> {
         let kind = |host: &u32| {
             let ports = &self.room.ports[host];
@@ -377,7 +377,7 @@ impl Bare<'_> {
             .collect()
     }
 
-    /// Of a link.
+    /// Returns the rate of a link.
     fn rate(&self, parallel: usize) -> Rate {
         Rate::from_bits_per_s(self.forming.ground.rate.bits_per_s() * parallel as u64)
     }
@@ -466,7 +466,7 @@ impl Bare<'_> {
         let (job, request) = (self.job(), self.request(parallel));
         let failed: Vec<_> = missing.iter().map(|&ends| Failed::Cable(ends)).collect();
         let repaired = topology::repair(design, None, &job, &request, &failed)?;
-        // What is missing finds no ports that go together: these work, and stay dark.
+        // Missing links find no matching ports: those ports work and stay dark.
         let proposal = Proposal {
             ports: request.limits.ports.clone(),
             ..repaired.proposal(&job, &request)?
@@ -526,7 +526,7 @@ fn node(host: u32) -> NodeId {
     NodeId::from_index(host as usize)
 }
 
-/// The panels limit the hosts that can be joined, where not every host has a port on every switch.
+/// Returns panels that limit which hosts can be joined, if not every host has a port on every switch.
 fn panels(kinds: &[Kind]) -> Vec<Panel> {
     let all = kinds.iter().flat_map(|kind| &kind.switches);
     let all = all.max().map_or(0, |most| most + 1);

@@ -2,8 +2,8 @@
 
 use crate::topology::{Design, Wiring, pair};
 
-/// A design with one host more, the last, of this many ports: it goes in between two neighbours on
-/// each ring, and then on other links.
+/// Returns a design with one more host, the last, with this number of ports: it is inserted between two neighbours on
+/// each ring, and then into other links.
 pub(super) fn insert(design: &Design, ports: usize) -> Design {
     let hosts = design.wiring.hosts();
     let mut splicing = Splicing {
@@ -48,7 +48,7 @@ impl Splicing {
         self.wiring.join(b, self.new);
     }
 
-    /// From this place of a ring on, the first two neighbours that are not next to the host yet.
+    /// Inserts the host between the first two neighbours of a ring, from this place on, that are not next to it yet.
     fn splice_ring(&mut self, ring: usize, from: usize) {
         let members = &self.rings[ring];
         let ends = |place: usize| {
@@ -62,7 +62,7 @@ impl Splicing {
         }
     }
 
-    /// Ports that are left go between the ends of links that lie on no ring.
+    /// Inserts the remaining ports into links that belong to no ring.
     fn splice_links(&mut self, ports: usize) {
         while self.wiring.degree(self.new) + 2 <= ports {
             let pairs = self.wiring.pairs().into_iter();
@@ -82,8 +82,8 @@ impl Splicing {
     }
 }
 
-/// A design without a host: its neighbours on each ring are joined to each other, and those that
-/// were next to it otherwise in pairs. Hosts behind it are counted one less.
+/// Returns the design without a host: its neighbours on each ring are joined, and its other neighbours are joined in
+/// pairs. Later hosts are renumbered.
 pub(super) fn remove(design: &Design, host: u32) -> Design {
     let mut wiring = design.wiring.clone();
     let mut alone: Vec<_> = wiring.neighbours(host).to_vec();

@@ -1,12 +1,12 @@
-//! What no way to split operators can beat.
+//! Lower bound for every split of operators.
 
 use reweave_sim::workload::job::operators::timing;
 
 use super::operators::Search;
 
 impl Search<'_> {
-    /// However they are split and wherever they run, all servers together compute this long, and
-    /// the operators of a chain wait for one another, on the way forward and on the way back.
+    /// Returns a lower bound over all splits: all servers together need this time to compute, and the operators of a
+    /// chain wait for one another, forward and backward.
     pub(super) fn bound_ms(&self) -> f64 {
         let count = self.model.operators.len();
         let shared: f64 = (0..count).map(|nth| self.least_work_ms(nth)).sum();
@@ -20,14 +20,14 @@ impl Search<'_> {
         (shared / self.servers as f64).max(longest)
     }
 
-    /// Of all servers that an operator may run on, together.
+    /// Returns the least work of an operator, summed over all servers that it may use.
     fn least_work_ms(&self, nth: usize) -> f64 {
         let work =
             |(parts, [forward, backward]): (usize, [f64; 2])| parts as f64 * (forward + backward);
         self.ways(nth).map(work).fold(f64::INFINITY, f64::min)
     }
 
-    /// Both ways, each as fast as it can be.
+    /// Returns the least time for both passes.
     fn least_time_ms(&self, nth: usize) -> f64 {
         let least = |way: usize| {
             let times = self.ways(nth).map(|(_, times)| times[way]);

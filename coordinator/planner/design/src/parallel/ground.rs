@@ -1,4 +1,4 @@
-//! What ways to deal a model out are tried on.
+//! The fabric and the job on which splits of a model are tried.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::topology::{
     self, Demand, Design, Distances, Known, Proposal, Request, TopologyError, Wired, ideal_switch,
 };
 
-/// Who helps a search, and who follows it.
+/// Workers and progress report of a search.
 #[derive(Clone, Copy)]
 pub struct Help<'h> {
     pub crew: &'h dyn Crew,
@@ -27,10 +27,10 @@ pub struct Help<'h> {
     pub in_time: InTime<'h>,
 }
 
-/// How far a search is.
+/// Progress of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Ways that were simulated in this turn.
+    /// Number of candidates simulated in this turn.
     pub tried: u32,
     /// The best iteration that was met.
     pub best_ms: f64,
@@ -65,7 +65,7 @@ pub struct Ground<'g> {
 }
 
 impl<'g> Ground<'g> {
-    /// All ports of a host on one switch, and nothing else in the way.
+    /// Returns a network with all ports of a host on one switch without contention.
     pub fn ideal(
         place: Vec<u32>,
         settings: &'g Settings,
@@ -100,7 +100,7 @@ impl<'g> Ground<'g> {
         ))
     }
 
-    /// Nothing is known of it: traffic goes the shortest ways.
+    /// Returns a network without routes: traffic takes shortest paths.
     pub fn bare(
         fabric: Fabric,
         place: Vec<u32>,
@@ -173,8 +173,8 @@ impl<'g> Ground<'g> {
         simulate(&network, self.request.work, go_on).map_err(TopologyError::from)
     }
 
-    /// What an iteration takes at least with these ports: the busiest processor computes this long,
-    /// or the busiest host sends this long over all of its ports.
+    /// Returns a lower bound of the iteration time with these ports: the computation of the busiest processor, or the
+    /// sending time of the busiest host over all its ports.
     pub fn bound_ms(&self, iteration: &Iteration) -> f64 {
         let busiest = self.demand(iteration).busiest_host();
         let sending_ms = busiest * 8.0 / self.request.whole_rate().bits_per_s() as f64 * 1e3;
@@ -186,7 +186,7 @@ impl<'g> Ground<'g> {
     }
 }
 
-/// Of the processor that computes longest.
+/// Returns the computation time of the busiest processor.
 pub(super) fn computing_ms(iteration: &Iteration) -> f64 {
     let longest = iteration.compute_times().into_iter().max();
     longest.unwrap_or_default().as_secs_f64() * 1e3

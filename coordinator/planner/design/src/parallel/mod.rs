@@ -1,9 +1,8 @@
-//! Parallelizations: how a model is dealt out to servers, searched together with the topology.
+//! Parallelizations: the distribution of a model over servers, searched together with the topology.
 //!
-//! A model of operators is split operator by operator, by random changes of which the better stay
-//! and the worse sometimes do ([`operators`]). A preset is spread by the degrees that its layers and
-//! the memory allow ([`presets`]). [`together`] goes to and fro between that and the topology until
-//! neither finds anything better.
+//! A model of operators is split operator by operator, by random changes: better ones are kept, and sometimes worse
+//! ones ([`operators`]). A preset is distributed by the degrees that its layers and the memory allow ([`presets`]).
+//! [`together`] alternates between parallelism and topology until neither improves.
 
 mod bound;
 mod ground;

@@ -26,8 +26,8 @@ impl Search<'_> {
         }
     }
 
-    /// Two operators that each do with half of the servers: the one takes those that the other
-    /// leaves, as either alone would only load half of them more.
+    /// Halves the servers of two operators: one takes the servers that the other leaves. Halving either alone would
+    /// only increase the load of half of them.
     fn halve_two(&self, splits: &mut [Split], rng: &mut SplitMix64) {
         let half = self.servers / 2;
         let [first, second] = [0, 1].map(|_| rng.below(splits.len()));
@@ -41,7 +41,7 @@ impl Search<'_> {
         }
     }
 
-    /// Where one of the operators that they read runs.
+    /// Moves operators to the servers of one that they read.
     fn follow(&self, splits: &mut [Split], run: std::ops::Range<usize>, rng: &mut SplitMix64) {
         for nth in run {
             let inputs = &self.model.operators[nth].inputs;
@@ -54,7 +54,7 @@ impl Search<'_> {
         }
     }
 
-    /// As many servers as before, but others.
+    /// Moves operators to other servers, without changing their number.
     fn turn(&self, splits: &mut [Split], run: std::ops::Range<usize>, rng: &mut SplitMix64) {
         let by = 1 + rng.below(self.servers);
         for rank in splits[run].iter_mut().flatten() {
@@ -84,9 +84,8 @@ impl Search<'_> {
         }
     }
 
-    /// Towers that stand side by side go to groups of servers, so that all compute alike. Each
-    /// operator is then reduced by its group alone, and only a tower that has no group to itself
-    /// passes from one to another.
+    /// Assigns parallel towers to groups of servers with equal loads. Each operator is then reduced only within its
+    /// group, and only a tower without a group of its own crosses groups.
     fn deal_out(&self, splits: &mut [Split], towers: &Towers, rng: &mut SplitMix64) {
         let Some(mut side_by_side) = towers.some(rng) else {
             return;
@@ -100,7 +99,7 @@ impl Search<'_> {
         let mut groups = Groups::new(self.servers, parts, rng.below(2) == 0);
         rng.shuffle(&mut side_by_side);
         if rng.below(2) == 0 {
-            // What is left over stays where it is.
+            // The rest stays in place.
             let whole = side_by_side.len() / groups.loads.len() * groups.loads.len();
             side_by_side.truncate(if whole == 0 {
                 side_by_side.len()
@@ -125,7 +124,7 @@ impl Search<'_> {
         }
     }
 
-    /// How long one part of an operator computes.
+    /// Returns the computation time of one part of an operator.
     fn cost(&self, nth: usize, parts: usize) -> f64 {
         let kind = &self.model.operators[nth].timing;
         let time = timing(self.timings, kind, parts as u32);

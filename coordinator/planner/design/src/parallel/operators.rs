@@ -17,31 +17,30 @@ use super::towers::Towers;
 use crate::crew;
 use crate::topology::TopologyError;
 
-/// What is searched, and how long.
+/// Inputs and limits of a search.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'s> {
     pub model: &'s Model,
     pub timings: &'s Timings,
     pub servers: usize,
-    /// Of a server; no limit where there is no figure.
+    /// Memory of a server; unlimited if unknown.
     pub memory: Option<Bytes>,
     pub seed: u64,
-    /// How many changes are simulated at most in each turn; as many as are worth the wait where no number is given.
+    /// Maximum number of changes simulated per turn; by default as many as are worth the time.
     pub tries: Option<u32>,
 }
 
-/// What the changes of a turn may take in all when no number of tries is given: links that simulations look at, and for
-/// each task what it takes to think of it.
+/// Default work limit per turn: links that simulations visit, and a fixed amount per proposed task.
 const MAX_WORK_PER_TURN: u64 = 1 << 28;
 const WORK_PER_TASK: u64 = 100;
 const TRIES_RANGE: std::ops::RangeInclusive<u64> = 20..=300;
 
-/// Why no splits will do, and what would.
+/// Reason why no split fits, and the nearest alternative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crowded {
     pub servers: usize,
     pub memory: Bytes,
-    /// With so much there is room.
+    /// Memory that would be enough.
     pub enough: Bytes,
 }
 
@@ -59,9 +58,9 @@ impl fmt::Display for Crowded {
 
 /// A change that costs this part of an iteration more is taken once in e times.
 const ANNEALING_TEMPERATURE: f64 = 0.004;
-/// This many changes are thought of for each that is simulated: most cannot be.
+/// Number of proposed changes per simulated one: most are infeasible.
 const PROPOSALS_PER_TRY: u32 = 16;
-/// This many changes of the same splits are simulated side by side. The first that is taken counts.
+/// Number of changes of the same split that are simulated in parallel. The first accepted one counts.
 const PARALLEL_SIMULATIONS: usize = 4;
 
 impl Dealing for Search<'_> {
@@ -130,7 +129,7 @@ struct Change {
     patience_ms: f64,
 }
 
-/// From splits to splits, each a little different.
+/// A walk through splits in small steps.
 struct Walk {
     now: (Vec<Split>, f64),
     best: (Vec<Split>, f64),
@@ -140,13 +139,13 @@ struct Walk {
 }
 
 impl Walk {
-    /// This many changes in a row may be for nothing.
+    /// Whether another step is worthwhile, given the number of steps without success.
     fn goes_on(&self, tries: u32) -> bool {
         let patience = (tries / 2).max(10);
         self.tried < tries.min(self.bettered + patience)
     }
 
-    /// To other splits, unless they take longer than there is patience for.
+    /// Moves to other splits, unless their time exceeds the limit.
     fn step(&mut self, splits: Vec<Split>, ms: Option<f64>) {
         self.tried += 1;
         let Some(ms) = ms else {
@@ -175,7 +174,7 @@ impl Search<'_> {
         self.tries.unwrap_or(most as u32)
     }
 
-    /// What each server must hold.
+    /// Returns the memory that each server needs.
     pub fn memory(&self, splits: &[Split]) -> Vec<Bytes> {
         let mut held = vec![Bytes::ZERO; self.servers];
         for (nth, split) in splits.iter().enumerate() {
@@ -186,7 +185,7 @@ impl Search<'_> {
         held
     }
 
-    /// What one part of an operator needs that is split this often.
+    /// Returns the memory for one part of an operator with this number of parts.
     pub(super) fn part(&self, nth: usize, parts: usize) -> Bytes {
         let kind = &self.model.operators[nth].timing;
         timing(self.timings, kind, parts as u32).map_or(Bytes::ZERO, |timing| timing.memory)
@@ -217,7 +216,7 @@ impl Search<'_> {
         changes
     }
 
-    /// Another way to split, unless it cannot be or computing alone would last too long.
+    /// Returns another split, unless it is impossible or its computation alone takes too long.
     fn change(
         &self,
         splits: &[Split],

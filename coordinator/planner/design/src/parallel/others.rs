@@ -1,4 +1,4 @@
-//! Jobs on what else could be built for them, each dealt out as suits it best there.
+//! Jobs on rival fabrics, each with its best distribution there.
 
 use reweave_sim::workload::Settings;
 
@@ -6,17 +6,17 @@ use super::ground::{Ground, Help};
 use super::together::{Dealing, Wanted};
 use crate::topology::{Request, Rival, TopologyError};
 
-/// What an iteration takes on another fabric.
+/// Iteration time on another fabric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Other<D> {
     pub rival: Rival,
-    /// The best way to deal the model out that is known there, and the milliseconds; nothing where
-    /// there is no such fabric, or no time to find out.
+    /// Best known distribution of the model there, with its time in ms; none if the fabric does not exist, or the time
+    /// is up.
     pub best: Option<(D, f64)>,
 }
 
-/// From this way on, no rival is slower than with it. A non-blocking fat tree costs `fat_tree` times as much as patch
-/// panels.
+/// Improves the distribution for each rival fabric, starting from this one. A non-blocking fat tree costs `fat_tree`
+/// times as much as patch panels.
 pub fn at_their_best<M: Dealing>(
     model: &M,
     deal: &M::Deal,

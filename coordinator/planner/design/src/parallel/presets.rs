@@ -11,25 +11,25 @@ use super::together::{Better, Dealing, Wanted};
 use crate::crew;
 use crate::topology::TopologyError;
 
-/// What is searched.
+/// Inputs of a search.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// As its file says, on however many hosts.
+    /// Preset as in its file, for any number of hosts.
     given: Preset,
     preset: Preset,
     hosts: usize,
-    /// Of a processor; no limit where there is no figure.
+    /// Memory of a processor; unlimited if unknown.
     memory: Option<Bytes>,
 }
 
-/// Why no spread will do, and what would.
+/// Reason why no parallelism fits, and the nearest alternative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NoRoom {
     pub memory: Bytes,
     /// The least that a processor needs of these, and how.
     pub least: Bytes,
     pub spread: Parallelism,
-    /// This many hosts would do.
+    /// Number of hosts that would be enough.
     pub hosts: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ pub fn spelled(bytes: Bytes) -> String {
     }
 }
 
-/// This many spreads are simulated side by side.
+/// Number of candidates that are simulated in parallel.
 const PARALLEL_SIMULATIONS: usize = 4;
 /// No operator is advised to buy more times the hosts.
 const MAX_HOST_FACTOR: usize = 64;
@@ -86,7 +86,7 @@ impl Search {
         }
     }
 
-    /// Of the whole job.
+    /// Returns the batch of the whole job.
     pub fn batch(&self) -> Batch {
         self.preset.batch
     }
@@ -102,12 +102,12 @@ impl Search {
         spread
     }
 
-    /// What the fullest processor holds.
+    /// Returns the memory of the fullest processor.
     pub fn needed(&self, parallelism: Parallelism) -> Result<Bytes, PresetError> {
         self.spread(parallelism).memory(self.ranks())
     }
 
-    /// As the preset says, or, where that does not fit into memory, the spread that needs least.
+    /// Returns the parallelism of the preset, or the one with the least memory if that does not fit.
     pub fn start(&self) -> Result<Parallelism, TopologyError> {
         let own = self.preset.parallelism;
         let needed = self.needed(own).map_err(TopologyError::Preset)?;
@@ -119,7 +119,7 @@ impl Search {
         least.ok_or_else(|| TopologyError::NoRoom(self.no_room(own, needed)))
     }
 
-    /// As the preset says, and in no other way.
+    /// Returns the parallelism of the preset, without alternatives.
     pub fn kept(&self) -> Result<Parallelism, TopologyError> {
         let (own, instead) = (self.preset.parallelism, self.start()?);
         if own == instead {
@@ -136,8 +136,8 @@ impl Search {
         self.memory.is_none_or(|memory| needed <= memory)
     }
 
-    /// Every spread that fits into the memory. No more of the state is dealt out than memory asks
-    /// for: each stage of that costs traffic.
+    /// Returns every parallelism that fits into the memory. The state is distributed no further than memory requires,
+    /// because each stage of that costs traffic.
     pub(super) fn fitting(&self) -> Vec<Parallelism> {
         let zero = |plain: Parallelism| {
             let spreads = zeros(plain).map(|zero| Parallelism { zero, ..plain });
@@ -262,7 +262,7 @@ struct Timed {
     wanted: Wanted,
     /// The best first.
     known: Vec<(Parallelism, f64)>,
-    /// What was not followed to its end, with what it takes at least.
+    /// Candidates whose simulation was stopped, with lower bounds of their times.
     late: Vec<(Parallelism, f64)>,
 }
 
@@ -303,7 +303,7 @@ impl Timed {
         }
     }
 
-    /// Of this many in all.
+    /// Returns the best of `all` candidates.
     fn better(self, all: usize) -> Better<Parallelism> {
         let Progress { tried, .. } = self.progress();
         Better {

@@ -8,7 +8,7 @@ use super::operators::{Crowded, Search};
 use crate::topology::TopologyError;
 
 impl Search<'_> {
-    /// These splits, if they fit as they are.
+    /// Returns these splits, if they fit into memory.
     pub fn kept(&self, splits: Vec<Split>) -> Result<Vec<Split>, TopologyError> {
         if self.fits(&splits) {
             return Ok(splits);

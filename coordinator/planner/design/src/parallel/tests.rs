@@ -190,7 +190,7 @@ fn state_is_sharded_only_as_needed() {
         let needed = search.needed(Parallelism { zero, ..plain }).unwrap();
         needed.count() as f64 / 1e9
     };
-    // Of 16 bytes, 12 are the optimizer's, 2 the gradient's and 2 the weight's.
+    // Of 16 bytes, 12 belong to the optimizer, 2 to the gradient and 2 to the weight.
     let parameters = (needs(0) - needs(3)) / (16.0 * 31.0 / 32.0);
     assert!((parameters - 6.7).abs() < 0.3, "{parameters}");
     for (stage, bytes) in [(1, 12.0), (2, 14.0), (3, 16.0)] {
@@ -239,7 +239,8 @@ fn preset_search_shortens_iterations() {
     assert!(found.proposal.bound_ms <= last);
 }
 
-/// What all processors reduce is too much for a fat tree of the same cost; slices within hosts are not.
+/// Checks that rival fabrics have a split of their own: the reduction over all processors is too much for a fat tree of
+/// the same cost, slices within hosts are not.
 #[test]
 fn rival_fabrics_get_their_own_split() {
     let mut preset = Preset::named("bert", None, Batch::PerReplica(16)).unwrap();
@@ -286,8 +287,8 @@ fn tables_split_over_every_processor() {
     assert!(last < found.course[0], "{:?}", found.course);
 }
 
-/// What is named is enough, and half of it is not, also where the batch grows with the hosts: then what
-/// is kept of samples stays as large, and no number of hosts helps.
+/// The suggested number is enough and half of it is not. If the batch grows with the hosts, the memory for samples
+/// stays the same, and no number of hosts helps.
 #[test]
 fn suggested_host_count_is_sufficient() {
     let gb = 1_000_000_000;
@@ -369,7 +370,7 @@ fn search_returns_best_at_deadline() {
     );
 }
 
-/// What a job's file says is refused where it does not fit, and what is named instead fits.
+/// A parallelism that does not fit is refused, and the suggested one fits.
 #[test]
 fn kept_split_must_fit_memory() {
     let preset = gpt("6.7b");

@@ -9,9 +9,9 @@ use reweave_sim::workload::Settings;
 use super::ground::{Ground, Help, Progress};
 use crate::topology::{self, Job, Proposal, Request, TopologyError};
 
-/// What can be dealt out to hosts in more than one way.
+/// A job that can be distributed over hosts in several ways.
 pub trait Dealing {
-    /// One of the ways.
+    /// A distribution over hosts.
     type Deal: Clone + PartialEq;
 
     /// On which host each rank runs.
@@ -19,7 +19,7 @@ pub trait Dealing {
 
     fn iteration(&self, deal: &Self::Deal) -> Result<Iteration, TopologyError>;
 
-    /// From one way to others that are better on this ground, the best first.
+    /// Returns better distributions on this fabric, starting from one, best first.
     fn better(
         &self,
         from: &Self::Deal,
@@ -28,25 +28,25 @@ pub trait Dealing {
     ) -> Result<Better<Self::Deal>, TopologyError>;
 }
 
-/// Of which ways it must be known exactly what an iteration takes.
+/// Candidates whose iteration time must be exact.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wanted {
-    /// This many of the best.
+    /// Number of best candidates.
     pub best: usize,
-    /// And only where it is no more than this.
+    /// Upper limit of their time.
     pub most_ms: f64,
 }
 
-/// Ways to deal out, the best first.
+/// Distributions, best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Better<D> {
     /// Each with the milliseconds of an iteration, or what it takes at least where it was not asked for.
     pub deals: Vec<(D, f64)>,
     /// Whether there are no others.
     pub all: bool,
-    /// How many were simulated.
+    /// Number of simulated candidates.
     pub tried: u32,
-    /// No way to deal out is faster, with any wiring; nothing where that is not known.
+    /// Lower bound over all distributions and wirings; none if it is unknown.
     pub bound_ms: Option<f64>,
 }
 
@@ -62,34 +62,33 @@ impl<D> Better<D> {
     }
 }
 
-/// A topology, and the way to deal out that it was made for.
+/// A topology, and the distribution for which it was made.
 #[derive(Debug)]
 pub struct Pairing<D> {
     pub proposal: Proposal,
     pub deal: D,
-    /// What an iteration took with the way that was asked for, and then from gain to gain.
+    /// Iteration times: with the requested distribution, and after each improvement.
     pub course: Vec<f64>,
     pub tried: u32,
-    /// No way to deal out that is searched is faster on these ports, with any wiring; nothing where there was no time
-    /// to find out.
+    /// Lower bound over all searched distributions and all wirings of these ports; none if the time was up.
     pub bound_ms: Option<f64>,
 }
 
-/// How often topology and ways to deal out take turns at most.
+/// Maximum number of turns between topology and distribution.
 const MAX_TURNS: usize = 6;
-/// For this many of the ways of a turn a topology is sought.
+/// Maximum number of distributions per turn for which a topology is searched.
 const MAX_CANDIDATES_PER_TURN: usize = 3;
-/// What a turn must gain to be worth another.
+/// Maximum ratio of times at which a turn is worth another.
 const MAX_WORTHWHILE_RATIO: f64 = 0.998;
-/// No topology makes an iteration shorter than this part of what it takes on the ideal switch, beside
-/// what hosts save that reduce as one ([`Searching::least_part`]).
+/// Least ratio of the iteration time with any topology to that on the ideal switch, except for the savings of hosts
+/// that reduce as one ([`Searching::least_part`]).
 const MIN_IDEAL_RATIO: f64 = 0.98;
 
-/// What a division and the product that undoes it may be off.
+/// Rounding error of a division and its inverse product.
 const ROUNDING_RATIO: f64 = 1.0 + 1e-9;
 
-/// From this way on, the best way with the best topology for it that is known when time is up. Never
-/// slower than this one.
+/// Searches the best distribution with its best topology until the time is up, starting from this one. The result is
+/// never slower.
 pub fn search<M: Dealing>(
     model: &M,
     start: M::Deal,
@@ -100,7 +99,7 @@ pub fn search<M: Dealing>(
     let searching = Searching {
         model,
         settings,
-        // How sure all this is, is reported of what is found in the end.
+        // The interval is computed only for the final result.
         request: &Request {
             interval: false,
             ..request.clone()
@@ -151,7 +150,7 @@ struct Searching<'s, M> {
 }
 
 impl<'s, M: Dealing> Searching<'s, M> {
-    /// What becomes of the job, dealt out so.
+    /// Calls `then` with the job in this distribution.
     fn with<R>(
         &self,
         deal: &M::Deal,
@@ -165,8 +164,8 @@ impl<'s, M: Dealing> Searching<'s, M> {
         plan(&job, self.request)
     }
 
-    /// Topologies for the most promising. Whether nothing else can be better then: all the ways there
-    /// are have a topology, or take too long even on the switch.
+    /// Makes topologies for the most promising distributions. Returns whether no other can be better: all have a
+    /// topology, or are too slow even on the ideal switch.
     fn promising(
         &self,
         better: Better<M::Deal>,
@@ -181,7 +180,7 @@ impl<'s, M: Dealing> Searching<'s, M> {
             } else {
                 0.0
             };
-            // What is planned again for the same comes out the same.
+            // Planning the same input again gives the same result.
             if least_ms >= pairing.proposal.evaluation.iteration_ms || known.contains(&deal) {
                 continue;
             }
@@ -202,8 +201,8 @@ impl<'s, M: Dealing> Searching<'s, M> {
         Ok(all)
     }
 
-    /// The topology of the way that was asked for was the most promising; others are weighed where that
-    /// way may still be the best.
+    /// The topology of the requested distribution was the most promising one. Other topologies are tried as long as
+    /// that distribution may be the best.
     fn start_again(
         &self,
         start: &M::Deal,
@@ -225,7 +224,7 @@ impl<'s, M: Dealing> Searching<'s, M> {
         Ok(())
     }
 
-    /// What is hopeless on the switch need not be known any better.
+    /// Candidates that are slow even on the ideal switch need no exact time.
     fn wanted(&self, pairing: &Pairing<M::Deal>, turn: usize) -> Wanted {
         let ms = pairing.proposal.evaluation.iteration_ms;
         Wanted {
@@ -237,8 +236,8 @@ impl<'s, M: Dealing> Searching<'s, M> {
         }
     }
 
-    /// On the switch a ring goes through all ranks, and each sends all parts but one; on a topology the
-    /// ranks of a host reduce among themselves first.
+    /// On the switch a ring visits all ranks, and each sends all parts but one. On a topology the ranks of a host
+    /// reduce among themselves first.
     fn least_part(&self) -> f64 {
         let others = |count: usize| 1.0 - 1.0 / count.max(2) as f64;
         let (hosts, ranks) = (self.request.limits.hosts(), self.model.place().len());
@@ -265,7 +264,7 @@ impl<D: Clone + PartialEq> Pairing<D> {
         }
     }
 
-    /// As if this had been the first.
+    /// Restarts as if this were the first result.
     fn start_with(&mut self, whole: Proposal, start: &D) {
         let ms = whole.evaluation.iteration_ms;
         self.course[0] = ms;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use reweave_common::split_mix::SplitMix64;
 use reweave_sim::workload::job::operators::Model;
 
-/// Runs of operators of which each is read by the next alone; in sets of those that are read by the
-/// same operator in the end, so that they can be computed at the same time.
+/// Chains of operators, each read only by the next. Chains that end at the same operator form a set, because they can
+/// run at the same time.
 pub(super) struct Towers {
     sets: Vec<Vec<Vec<usize>>>,
 }

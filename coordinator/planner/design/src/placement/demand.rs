@@ -1,4 +1,4 @@
-//! Who sends how much to whom in an iteration, by places in a job.
+//! Traffic between places of a job in an iteration.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// What the ranks of an iteration send, this many of them on each host: collectives around
-    /// rings in the order of their groups, which cross between hosts once where ranks of one follow
-    /// each other; all-to-alls between all.
+    /// Returns the demand of an iteration with this number of ranks per host. Collectives go around rings in the order
+    /// of their groups, and cross between hosts once where ranks of one host are neighbours. All-to-alls go between
+    /// all.
     pub fn of(iteration: &Iteration, ranks_per_host: usize) -> Self {
         let mut demand = Self {
             places: iteration.ranks().div_ceil(ranks_per_host.max(1)),

@@ -1,21 +1,21 @@
-//! How good an order is.
+//! The quality of an order.
 
 use std::collections::BTreeMap;
 
 use super::Request;
 use super::spots::Spots;
 
-/// What is judged first, and what decides between equals.
+/// Score of an order: the first field decides, the second one breaks ties.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Score {
     pub(super) slowest_s: f64,
-    /// What all links together take.
+    /// Total time of all links.
     pub(super) strain_s: f64,
 }
 
 pub(super) struct Judge {
     places: usize,
-    /// By place: whom it sends to and from whom it receives, and how much.
+    /// Partners of each place, with the exchanged bytes.
     sends: Vec<Vec<(usize, f64)>>,
     receives: Vec<Vec<(usize, f64)>>,
     pub(super) spots: Spots,
@@ -23,9 +23,9 @@ pub(super) struct Judge {
     pairs: BTreeMap<(usize, usize), f64>,
 }
 
-/// What an order brings onto everything, kept while places are exchanged.
+/// Loads of an order, updated as places are exchanged.
 pub(super) struct Loads {
-    /// By link that stands for its like: how long it takes.
+    /// Time of each representative link.
     times_s: Vec<f64>,
     strain_s: f64,
 }
@@ -55,7 +55,7 @@ impl Judge {
         self.spots.of_host[host]
     }
 
-    /// Whom a place exchanges with, and how much.
+    /// Returns the partners of a place, with the exchanged bytes.
     pub(super) fn partners(&self, place: usize) -> impl Iterator<Item = (usize, f64)> {
         let both = self
             .sends
@@ -70,7 +70,7 @@ impl Judge {
         sends.flat_map(|(from, sends)| sends.iter().map(move |&(to, bytes)| ([from, to], bytes)))
     }
 
-    /// Bytes between hosts that do not hang on the same switches.
+    /// Returns the bytes between hosts at different switches.
     pub(super) fn crossing(&self, order: &[usize]) -> f64 {
         let spot = |place: usize| self.spot(order[place]);
         let crossing = self
@@ -137,7 +137,7 @@ impl Judge {
         }
     }
 
-    /// Where all ports are alike it does not matter who is where.
+    /// The assignment does not matter if all ports are equal.
     fn slowest_host(&self, order: &[usize]) -> f64 {
         let sum = |pairs: &[(usize, f64)]| pairs.iter().map(|(_, bytes)| bytes).sum::<f64>();
         (0..self.places)

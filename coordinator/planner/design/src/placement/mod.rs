@@ -1,9 +1,9 @@
-//! Which host takes which place in a job: those that exchange much close to each other, over narrow links as little as
-//! can be, and no rank behind a slow link that need not be there.
+//! Assigns hosts to places of a job: places with much traffic between them get close hosts, narrow links get little
+//! traffic, and slow links are avoided.
 //!
-//! What is judged is the slowest of all that an iteration brings onto ports of hosts, links and measured
-//! pairs; of equals, the time of all links together. Few places are tried in all orders; many by
-//! exchanging two while that helps, from several starts, as far as the work allows.
+//! An order is judged by its slowest host port, link or measured pair, and then by the total time of all links. Few
+//! places are tried in all orders. Many are improved by exchanging two hosts, from several starts, within the work
+//! limit.
 
 mod demand;
 mod judge;
@@ -27,7 +27,7 @@ pub use tiers::tiers;
 /// Measured rates between hosts, in bits per second; pairs that are not here were not measured.
 pub type Pairs = BTreeMap<(NodeId, NodeId), f64>;
 
-/// What to place, and where.
+/// Job and hosts to place.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     pub fabric: &'a Fabric,
@@ -36,18 +36,18 @@ pub struct Request<'a> {
     pub hosts: &'a [NodeId],
     pub pairs: &'a Pairs,
     pub seed: u64,
-    /// This many exchanges may be weighed.
+    /// Maximum number of exchanges that are tried.
     pub work: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placed {
-    /// By place: its host.
+    /// Host of each place.
     pub order: Vec<NodeId>,
-    /// What communication takes at least, as it would be otherwise and so.
+    /// Lower bound of the communication time, before and with this order.
     pub before_s: f64,
     pub after_s: f64,
-    /// Bytes between hosts that do not hang on the same switches.
+    /// Bytes between hosts at different switches, before and with this order.
     pub crossing: [f64; 2],
     /// Whether all orders were judged.
     pub proven: bool,

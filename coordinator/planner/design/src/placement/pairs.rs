@@ -51,7 +51,7 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
     Ok(pairs.into_iter().filter_map(together).collect())
 }
 
-/// What can go from one to the other at most, if this is more.
+/// Returns the upper bound of the rate between two hosts if the measured rate exceeds it.
 fn beyond(rate: Rate, from: NodeId, to: NodeId, fabric: &Fabric) -> Option<Rate> {
     let most = fabric.most_between(from, to)?;
     most.is_exceeded_by(rate.gbps()).then_some(most)

@@ -7,16 +7,15 @@ use super::judge::{Judge, Score};
 
 /// All orders of this many hosts are tried: 40 320.
 const MAX_EXHAUSTIVE_HOSTS: usize = 8;
-/// From this many spots chains begin, the largest first.
+/// Maximum number of spots at which chains start, largest first.
 const MAX_CHAINS: usize = 16;
-/// What is exchanged with another spot only decides between equals.
+/// Weight of traffic to other spots, small enough to only break ties.
 const TIE_WEIGHT: f64 = 1e-3;
 
-/// The best order of hosts that was found, and whether all were tried. Hosts beyond the last place
-/// are not used.
+/// Returns the best order found, and whether all orders were tried. Hosts beyond the last place are unused.
 ///
-/// Of equals an order to begin with stays: one that goes spot by spot serves collectives, too, that a job
-/// may choose besides its rings (halves of halves, trees), and people can read it.
+/// A starting order wins ties: an order by spots also suits other collectives of the job (recursive halving, trees),
+/// and is readable.
 pub(super) fn best(judge: &Judge, request: &Request<'_>, present: &[usize]) -> (Vec<usize>, bool) {
     let starts = starts(judge, request, present);
     let began = starts
@@ -40,7 +39,7 @@ fn better(a: (Score, Vec<usize>), b: (Score, Vec<usize>)) -> (Score, Vec<usize>)
     if b.0 < a.0 { b } else { a }
 }
 
-/// As they are, and of those that follow a chain of spots from each beginning the best of each kind.
+/// Returns the present order, and the best of each kind among the chains of spots.
 fn starts(judge: &Judge, request: &Request<'_>, present: &[usize]) -> Vec<Vec<usize>> {
     let spots = &judge.spots;
     let mut sizes = vec![0; spots.count];
@@ -69,7 +68,7 @@ fn starts(judge: &Judge, request: &Request<'_>, present: &[usize]) -> Vec<Vec<us
         .collect()
 }
 
-/// Of equals the first in order stays.
+/// Tries all orders; the first of equal ones is kept.
 fn permute(judge: &Judge, order: &mut Vec<usize>, place: usize, best: &mut (Score, Vec<usize>)) {
     if place == order.len() {
         let score = judge.score(order);

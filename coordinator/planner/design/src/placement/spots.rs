@@ -1,8 +1,8 @@
-//! Where hosts hang, and what lies between.
+//! Attachment points of hosts, and the links between them.
 //!
-//! Hosts with links of the same rates to the same neighbours share a *spot*. What goes from one spot to
-//! another is spread evenly wherever switches have a choice, as hashing does it on average, however
-//! wide the links are. Links that get the same share of everything are one, as wide as the narrowest.
+//! Hosts with links of the same rates to the same neighbours share a *spot*. Traffic between spots is spread evenly
+//! over equal-cost links, as hashing does on average, whatever their rates. Links with equal shares of all traffic are
+//! merged into one, at the lowest of their rates.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 use reweave_repair::paths::{Atlas, HopIndex};
 
-/// Of more spots only what leaves each and comes into each is weighed: pairs are too many.
+/// Above this number of spots, only the total traffic of each spot is judged: there are too many pairs.
 const MAX_SPOTS: usize = 512;
 /// Shares that differ by less are the same.
 const SHARE_RESOLUTION: f64 = 1e-9;
 
 pub(super) struct Spots {
-    /// By host: its spot, and what its ports take, in bytes per second.
+    /// Spot of each host, and the rate of its ports in bytes per second.
     pub(super) of_host: Vec<usize>,
     pub(super) ports: Vec<f64>,
     pub(super) count: usize,
     /// The number of links, with equal ones counted once.
     pub(super) links: usize,
-    /// By spots from and to: links that are crossed, and how long a byte takes each.
+    /// Crossed links and time per byte, by pair of spots.
     ways: Vec<Vec<(usize, f64)>>,
 }
 
@@ -58,7 +58,7 @@ impl Spots {
         self.ways.get(from * self.count + to).map_or(&[], |way| way)
     }
 
-    /// How long a byte takes the slowest link between two, whichever way it goes.
+    /// Returns the time per byte of the slowest link between two spots, in either direction.
     fn apart(&self, a: usize, b: usize) -> f64 {
         let both = self.between([a, b]).iter().chain(self.between([b, a]));
         both.map(|(_, s_per_byte)| *s_per_byte).fold(0.0, f64::max)
@@ -104,7 +104,7 @@ fn rate(fabric: &Fabric, link: LinkId) -> f64 {
     fabric.link(link).rate.bits_per_s() as f64 / 8.0
 }
 
-/// By spots from and to: the share of what goes there that crosses each hop.
+/// Share of the traffic between two spots that crosses each hop.
 type Shares = Vec<(HopIndex, f64)>;
 
 fn spread(fabric: &Fabric, first: &[NodeId]) -> Vec<Shares> {
@@ -120,12 +120,12 @@ fn spread(fabric: &Fabric, first: &[NodeId]) -> Vec<Shares> {
 
 struct Spreading<'f> {
     atlas: Atlas<'f>,
-    /// By node and destination.
+    /// Next hops by node and destination.
     choices: BTreeMap<(NodeId, NodeId), Vec<LinkId>>,
 }
 
 impl Spreading<'_> {
-    /// Of what a host sends to another; ports of its own are left out on both sides.
+    /// Returns the shares of the traffic between two hosts, without the ports of either host.
     fn shares(&mut self, [from, to]: [NodeId; 2]) -> Shares {
         let fabric = self.atlas.fabric;
         let is_own =
@@ -155,7 +155,7 @@ impl Spreading<'_> {
     }
 }
 
-/// How many links are unlike each other, and what of these is crossed, for how long by each byte.
+/// Merges links with equal shares. Returns the number of merged links, and the time per byte on each.
 fn alike(fabric: &Fabric, spread: Vec<Shares>) -> (usize, Vec<Vec<(usize, f64)>>) {
     let (count, link_of) = classes(2 * fabric.links().len(), &spread);
     let mut narrowest = vec![f64::INFINITY; count];
@@ -174,7 +174,7 @@ fn alike(fabric: &Fabric, spread: Vec<Shares>) -> (usize, Vec<Vec<(usize, f64)>>
     (count, ways.collect())
 }
 
-/// How many classes there are, and by hop its own: those of one get the same share in every way.
+/// Returns the number of classes, and the class of each hop: hops of a class have equal shares on every path.
 fn classes(hops: usize, spread: &[Shares]) -> (usize, Vec<usize>) {
     let (mut class, mut members) = (vec![0; hops], vec![hops]);
     for shares in spread {

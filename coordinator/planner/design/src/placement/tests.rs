@@ -1,4 +1,4 @@
-//! Orders against all orders, and against what is known to be best.
+//! Orders compared with all orders, and with known optima.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ fn request<'a>(
     }
 }
 
-/// The time that an order takes at least, by all ways from host to host.
+/// Returns a lower bound of an order's time, over all paths between hosts.
 fn slowest_s(fabric: &Fabric, demand: &Demand, order: &[NodeId], pairs: &Pairs) -> f64 {
     let mut atlas = Atlas::new(fabric);
     let mut loads = vec![0.0; atlas.hops()];
@@ -171,7 +171,7 @@ fn by_name(fabric: &Fabric) -> Vec<NodeId> {
     hosts
 }
 
-/// How long a ring takes by names, and as it is placed.
+/// Returns the time of a ring in the order of names, and as placed.
 fn placed_ring(fabric: &Fabric, places: usize) -> ([f64; 2], Placed) {
     let (hosts, demand, pairs) = (by_name(fabric), ring(places), Pairs::new());
     let placed = place(&request(fabric, &demand, &hosts, &pairs)).unwrap();
@@ -256,7 +256,7 @@ fn given_order_scores_without_search() {
 /// One megabyte over ten gigabits a second.
 const NARROW_S: f64 = 8e-4;
 
-/// Halves of halves of the ranks lie in racks then, too.
+/// Halves and quarters of the ranks then also lie within racks.
 #[test]
 fn ring_begins_with_whole_rack() {
     for (leaves, each) in [(2, 4), (2, 8), (8, 8)] {
@@ -289,7 +289,7 @@ fn racks_reduce_first_and_then_pods() {
         tiers(&fabric, &placed.order),
         [racks.to_vec(), pods.to_vec()]
     );
-    // As they are named, each pod has every other place.
+    // In the order of names, each pod has every other place.
     let pods = [[0, 2, 4, 6], [1, 3, 5, 7]].map(Vec::from);
     assert_eq!(tiers(&fabric, &by_name(&fabric)).pop(), Some(pods.to_vec()));
 }
@@ -410,7 +410,7 @@ fn pairs_are_unique_hosts_with_rate() {
     }
 }
 
-/// What a model sends, cut into stages and slices as its file says.
+/// Returns the demand of a model with the pipeline and tensor parallelism of its file.
 fn job(gpus_per_host: usize, tensor: usize, pipeline: usize) -> Demand {
     let text = format!(
         "model = \"gpt\"\nsize = \"125m\"\nbatch = 4\ngpus_per_host = {gpus_per_host}\n\
@@ -423,7 +423,7 @@ fn job(gpus_per_host: usize, tensor: usize, pipeline: usize) -> Demand {
     Demand::of(&iteration, gpus_per_host)
 }
 
-/// How many stages hand what they did to a stage in another rack; each stage is a host.
+/// Returns the number of pipeline steps between racks; each stage is a host.
 fn steps_between_racks(fabric: &Fabric, order: &[NodeId]) -> usize {
     let atlas = Atlas::new(fabric);
     let pairs = order.windows(2);

@@ -1,4 +1,4 @@
-//! Which places reduce among themselves first, and which of their groups do after that: racks, then pods.
+//! Groups of places that reduce among themselves first, tier by tier: racks, then pods.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::tree::{Group, Members};
 
-/// From the smallest groups up, but for the one of all: at each tier the places that lie together. None where
-/// hosts form no tree, or all lie together.
+/// Returns the tiers from the smallest groups up, without the group of all places. None if the hosts form no tree, or
+/// all are in one group.
 pub fn tiers(fabric: &Fabric, order: &[NodeId]) -> Vec<Vec<Vec<usize>>> {
     let Ok(top) = Group::of(fabric) else {
         return Vec::new();
@@ -20,7 +20,7 @@ pub fn tiers(fabric: &Fabric, order: &[NodeId]) -> Vec<Vec<Vec<usize>>> {
     let mut level = vec![&top];
     for _ in 0..top.depth() {
         let tier = placed(&level, &places);
-        // Where no group is split any further, its hosts lie as near as they can.
+        // If no group is split further, its hosts are as close as possible.
         if tier.len() > 1 && tiers.last() != Some(&tier) {
             tiers.push(tier);
         }

@@ -1,8 +1,7 @@
-//! Balanced routes: by multiplicative weights.
+//! Balanced routes, by multiplicative weights.
 //!
-//! Round after round, all demand takes the cheapest ways, where a lane costs the more, exponentially,
-//! the fuller it has been so far. The mean of all rounds then fills the fullest lane hardly more
-//! than must be.
+//! In each round, all demand takes the cheapest paths. The cost of a lane grows exponentially with its load so far. The
+//! mean of all rounds then loads the fullest lane little above the optimum.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +11,13 @@ use crate::topology::{Distances, Wiring};
 use super::lanes::Lanes;
 use super::splits::Routes;
 
-/// How much may be spent on balance.
+/// Work limits for balancing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
     pub rounds: u32,
-    /// Whether ways may be longer than the shortest, as long as no hop leads away.
+    /// Whether paths may be longer than the shortest, as long as no hop increases the distance.
     pub sideways: bool,
-    /// How many lanes' worth a host can forward for others; no limit where there is no figure.
+    /// Maximum forwarding rate of a host in lanes; unlimited if unknown.
     pub relay: Option<f64>,
 }
 
@@ -35,8 +34,7 @@ impl Default for Effort {
 const MAX_ROUNDS: u32 = 48;
 /// Hosts times lanes that are looked at in all rounds together.
 const MAX_LANE_VISITS: usize = 16 << 20;
-/// Where there are more hosts times lanes than these, what each carries is not written down: all
-/// that lead closer share alike.
+/// Above this product of hosts and lanes, loads are not recorded: all lanes that lead closer get equal shares.
 const MAX_BALANCED_LANES: usize = 1 << 25;
 
 impl Effort {
@@ -51,18 +49,17 @@ impl Effort {
     }
 }
 
-/// How steeply a full lane costs more than an empty one.
+/// Steepness of the cost of a lane by load.
 const PRICE_STEEPNESS: f64 = 24.0;
-/// What a hop costs besides, so that no flow goes far for nothing.
+/// Constant cost per hop, so that no flow takes a long path without a benefit.
 const PRICE_PER_HOP: f64 = 1e-3;
 
-/// Routes for this demand; hosts that have nothing to send get shortest ways.
+/// Returns routes for this demand; hosts without demand get shortest paths.
 pub fn balanced(wiring: &Wiring, demand: &BTreeMap<(u32, u32), f64>, effort: Effort) -> Routes {
     balanced_until(wiring, &Distances::of(wiring), demand, effort, NO_DEADLINE)
 }
 
-/// The same, when the distances are known, and as well balanced as they are when time is up: after
-/// one round at the earliest.
+/// Same as `balanced` with known distances, and as balanced as possible by the deadline: after one round at least.
 pub fn balanced_until(
     wiring: &Wiring,
     distances: &Distances,
@@ -104,17 +101,17 @@ fn towards_all(
     all
 }
 
-/// What leads to a destination with demand, and what has gone there so far.
+/// Lanes that lead to a destination with demand, and their traffic so far.
 struct Towards {
     to: u32,
-    /// Who sends how much.
+    /// Senders with their demands.
     sent: Vec<(u32, f64)>,
-    /// Who has a way there, the closest first, without the destination.
+    /// Hosts with a path, closest first, without the destination.
     order: Vec<u32>,
     /// The lanes that lead on, host by host in that order, and where those of each end.
     leading: Vec<u32>,
     ends: Vec<u32>,
-    /// What each of them has carried so far.
+    /// Traffic of each lane so far.
     carried: Vec<f32>,
 }
 
@@ -140,17 +137,17 @@ impl Towards {
     }
 }
 
-/// How full lanes and hosts are, and what it costs to use them.
+/// Loads of lanes and hosts, and the resulting costs.
 struct Filling {
     loads: Vec<f64>,
     forwarded: Vec<f64>,
-    /// By lane and by host.
+    /// Cost of each lane and host.
     costs: Vec<f64>,
     tolls: Vec<f64>,
     amounts: Vec<f64>,
-    /// What the way from a host costs, with its own toll.
+    /// Cost of the path from each host, including its own.
     values: Vec<f64>,
-    /// By host, the index of its cheapest lane among the lanes that lead on.
+    /// Index of each host's cheapest lane among those that lead on.
     choice: Vec<u32>,
 }
 
@@ -209,7 +206,7 @@ impl Filling {
         }
     }
 
-    /// What has been fullest so far costs most.
+    /// Computes costs: the highest load costs most.
     fn price(&mut self, relay: Option<f64>) {
         let fullest = self.loads.iter().copied().fold(0.0, f64::max);
         let busiest = self.forwarded.iter().copied().fold(0.0, f64::max);
@@ -274,7 +271,7 @@ pub(super) fn order(row: &[u16]) -> Vec<u32> {
     order
 }
 
-/// Whether a hop goes down in that order.
+/// Whether a hop decreases the distance, or keeps it if `sideways`.
 fn leads_on(row: &[u16], at: u32, next: u32, sideways: bool) -> bool {
     let [here, there] = [at, next].map(|host| row[host as usize]);
     there < here || (sideways && there == here && next < at)

@@ -5,12 +5,12 @@ use crate::topology::strides::{coins, steps};
 use super::lanes::Lanes;
 use super::splits::Routes;
 
-/// How the distances around a ring of hosts are changed into strides.
+/// Splits distances around a ring of hosts into strides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// What one hop can add.
+    /// Strides of one hop.
     steps: Vec<usize>,
-    /// By distance, the fewest hops, and in how many orders they can be taken.
+    /// Fewest hops of each distance, and the number of orders in which they can be taken.
     counts: Vec<u32>,
     orders: Vec<f64>,
 }
@@ -34,7 +34,7 @@ impl Change {
         change
     }
 
-    /// The steps with which a way over this distance may begin.
+    /// Returns the strides with which a path over this distance may begin.
     pub fn first_steps(&self, distance: usize) -> impl Iterator<Item = usize> {
         let hosts = self.counts.len();
         let wanted = self.counts[distance].wrapping_sub(1);
@@ -42,7 +42,7 @@ impl Change {
         self.steps.iter().filter(leads).copied()
     }
 
-    /// How many orders begin with a step.
+    /// Returns the number of orders that begin with a step.
     fn orders_over(&self, distance: usize, step: usize) -> f64 {
         let hosts = self.counts.len();
         let leads = self.first_steps(distance).any(|it| it == step);

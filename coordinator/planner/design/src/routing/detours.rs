@@ -1,4 +1,4 @@
-//! What takes over when a cable fails, before the planner has planned anything.
+//! Table entries that replace a failed cable before the planner has computed new routes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,12 +6,12 @@ use super::lanes::Lanes;
 use super::splits::Routes;
 use crate::topology::{Pair, Wiring};
 
-/// What one host does with what is meant for another.
+/// New table entry of one host for one destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub at: u32,
     pub to: u32,
-    /// To whom it sends that, and how much against the others.
+    /// Next hops with their weights.
     pub next: Vec<(u32, u8)>,
 }
 
@@ -23,7 +23,7 @@ impl Routes {
         routes
     }
 
-    /// With these entries in place of their own.
+    /// Returns the routes with these entries replaced.
     pub fn with(&self, entries: &[Entry]) -> Self {
         let mut routes = self.clone();
         entries.iter().for_each(|entry| routes.put(entry));
@@ -42,8 +42,8 @@ impl Routes {
     }
 }
 
-/// The fewest entries that must change so that nothing crosses a cable any longer, in either direction. Changed in this
-/// order, no circle arises on the way. Nothing where some have no other way.
+/// Returns the fewest changed entries with which nothing crosses a cable in either direction. In this order, no loop
+/// arises in between. None if some hosts have no other path.
 pub fn detours(routes: &Routes, [a, b]: Pair) -> Option<Vec<Entry>> {
     let hosts = 0..routes.lanes().hosts() as u32;
     let mut entries = Vec::new();
@@ -75,8 +75,8 @@ struct Detour<'d> {
 }
 
 impl Detour<'_> {
-    /// Its other next hops take over where it has some; else neighbours whose own ways do not come back
-    /// to it; else hosts turn around, one after the other, up to one that has such a neighbour.
+    /// Returns the changed entries. The remaining next hops of a host take over; else neighbours whose own paths do not
+    /// return to it; else hosts are turned around one by one, up to one with such a neighbour.
     fn entries(&self) -> Option<Vec<Entry>> {
         let lanes = self.routes.lanes();
         let others = self.routes.next(self.at, self.to);
@@ -107,8 +107,7 @@ impl Detour<'_> {
         ends.filter(move |end| !(cable.contains(&of) && cable.contains(end)))
     }
 
-    /// Whether all ways of a host reach the destination, and none of them by way of the one that looks
-    /// for another.
+    /// Whether all paths of a host reach the destination without the host that needs a detour.
     fn leads_away(&self, from: u32) -> bool {
         let mut met = BTreeSet::from([from]);
         let mut open = vec![from];

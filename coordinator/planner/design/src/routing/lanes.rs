@@ -1,4 +1,4 @@
-//! Cables as lanes: one each way, by the host that sends.
+//! Cables as lanes: one per direction, identified by the sender.
 
 use crate::topology::Wiring;
 

@@ -1,8 +1,8 @@
-//! Routes over hosts that are wired to each other.
+//! Routes over directly wired hosts.
 //!
-//! What is meant for a host is split at each host on the way among the lanes that lead on, by
-//! weights that depend on the destination alone, so that they fit into a table. No lane leads back:
-//! hosts are in an order for each destination, and each hop goes down in it.
+//! At each host, the traffic for a destination is split over the lanes that lead on. The weights depend only on the
+//! destination, so they fit into a table. No lane leads back: hosts are ordered for each destination, and each hop goes
+//! down in that order.
 
 mod balance;
 mod coins;

@@ -1,10 +1,9 @@
-//! Routes on which no circle of full buffers can arise.
+//! Routes without cyclic buffer dependencies.
 //!
-//! On a lossless fabric a full buffer stops the one before it. When these stops form a circle,
-//! nothing moves any longer. Hosts are put in an order; a hop goes up or down in it. Ways that
-//! never go up after they went down cannot form a circle. Where a way does, it moves to the next
-//! class of service, whose buffers are its own: within a class all ways go up first and down then,
-//! and between classes they only rise.
+//! On a lossless fabric a full buffer stops the previous one. If these dependencies form a cycle, nothing moves. Hosts
+//! are put in an order, so each hop goes up or down. Paths that never go up after going down cannot form a cycle. A
+//! path that does so moves to the next priority class, which has buffers of its own: within a class all paths go up
+//! first and then down, and the class only rises.
 
 use std::collections::VecDeque;
 
@@ -44,12 +43,12 @@ impl Order {
         self.places[to as usize] < self.places[from as usize]
     }
 
-    /// Whether what comes from one host and goes on to another moves to the next class.
+    /// Whether traffic over these three hosts moves to the next class.
     pub fn raises(&self, from: u32, at: u32, to: u32) -> bool {
         !self.is_up(from, at) && self.is_up(at, to)
     }
 
-    /// How many classes the routes need so that no circle can arise.
+    /// Returns the number of priority classes that the routes need to exclude cyclic buffer dependencies.
     pub fn classes(&self, routes: &Routes) -> u32 {
         let hosts = 0..routes.lanes().hosts() as u32;
         hosts
@@ -59,9 +58,9 @@ impl Order {
             + 1
     }
 
-    /// How often a way to this destination moves to the next class at most.
+    /// Returns the maximum number of class changes on a path to this destination.
     fn classes_towards(&self, routes: &Routes, to: u32) -> u32 {
-        // By host: the highest class in which traffic comes, from below and from above.
+        // By host: the highest class of incoming traffic, from below and from above.
         let mut come = vec![[0u32, 0]; routes.lanes().hosts()];
         let mut from_above = vec![false; come.len()];
         for at in routes.farthest_first(to) {
@@ -140,7 +139,8 @@ impl Towards {
         Self { down, any }
     }
 
-    /// Who can go down does, so that what came down never goes up again.
+    /// Whether the path continues over this host. A host that can lead down does, so traffic that came down never goes
+    /// up again.
     fn leads(&self, order: &Order, at: u32, next: u32) -> bool {
         let [at_place, next_place] = [at as usize, next as usize];
         if self.down[at_place] != UNREACHABLE {

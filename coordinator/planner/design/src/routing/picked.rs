@@ -1,14 +1,14 @@
-//! The ways that single pairs take.
+//! Paths of single pairs.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::splits::{Routes, WeightedPath};
 
-/// By pair of hosts.
+/// Paths by pair of hosts.
 pub type PathsByPair = BTreeMap<(u32, u32), Vec<WeightedPath>>;
 
-/// For each pair that sends, its ways with their shares.
+/// Returns the paths of each sending pair, with their shares.
 pub fn all_paths(routes: &Routes, demand: &BTreeMap<(u32, u32), f64>, most: usize) -> PathsByPair {
     let ways = demand
         .keys()
@@ -16,14 +16,13 @@ pub fn all_paths(routes: &Routes, demand: &BTreeMap<(u32, u32), f64>, most: usiz
     ways.collect()
 }
 
-/// Between any two hosts, the lanes of each of their ways, once they were asked for. Routes have
-/// many pairs, and the same caller asks for the same ones again.
+/// Cached paths between two hosts, as lanes. Routes have many pairs, and a caller requests the same ones again.
 #[derive(Debug)]
 pub struct Known {
     rows: Vec<OnceLock<PathsFromHost>>,
 }
 
-/// By destination.
+/// Paths by destination.
 type PathsFromHost = Vec<OnceLock<Vec<Vec<u32>>>>;
 
 impl Known {
@@ -43,11 +42,11 @@ impl Known {
     }
 }
 
-/// How often each pair may choose again, when it knows what the others chose.
+/// Number of rounds in which each pair chooses again, given the choices of the others.
 const CHOICE_ROUNDS: usize = 4;
 
-/// For each pair that sends, the one of its ways that leaves all lanes most alike. What is known must
-/// be of the same routes, and of as many ways at most.
+/// Returns one path for each sending pair, so that lanes are loaded evenly. `known` must be from the same routes with
+/// the same maximum number of paths.
 pub fn one_path_each(
     routes: &Routes,
     known: &Known,
@@ -78,7 +77,7 @@ pub fn one_path_each(
     choices.iter().filter_map(way).collect()
 }
 
-/// A pair's ways by their lanes, and the one that it takes.
+/// Paths of a pair as lanes, and the chosen one.
 struct Choice<'k> {
     ends: [u32; 2],
     amount: f64,

@@ -1,18 +1,17 @@
-//! How each host splits what it has for each destination.
+//! How each host splits its traffic for each destination over its lanes.
 
 use super::balance::order;
 use super::lanes::Lanes;
 use crate::topology::Distances;
 
-/// By destination and lane, the weight of the lane against the others of its host. A host has none
-/// for itself, nor where there is no way.
+/// Weight of each lane among the lanes of its host, by destination. Zero for the host itself and without a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routes {
     lanes: Lanes,
     weights: Vec<u8>,
 }
 
-/// Hosts from one end to the other, and what part of the traffic goes there.
+/// Hosts on the path, and its share of the traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WeightedPath {
     pub hosts: Vec<u32>,
@@ -23,7 +22,7 @@ pub struct WeightedPath {
 const WEIGHT_SUM: f64 = 240.0;
 
 impl Routes {
-    /// Without any ways yet.
+    /// Creates routes without paths.
     pub fn new(lanes: Lanes) -> Self {
         let weights = vec![0; lanes.hosts() * lanes.count()];
         Self { lanes, weights }
@@ -33,7 +32,7 @@ impl Routes {
         &self.lanes
     }
 
-    /// By lane.
+    /// Returns the weights by lane.
     pub fn towards(&self, to: u32) -> &[u8] {
         let count = self.lanes.count();
         &self.weights[to as usize * count..][..count]
@@ -68,8 +67,8 @@ impl Routes {
         weights.iter_mut().for_each(|weight| *weight /= common);
     }
 
-    /// The ways between two hosts, the fullest first, and at most this many of them; what the
-    /// others would carry is dealt out among these. None where there is no way.
+    /// Returns at most `most` paths between two hosts, fullest first; the traffic of the others is added to these. None
+    /// without a path.
     pub fn ways(&self, from: u32, to: u32, most: usize) -> Vec<WeightedPath> {
         let hosts = |hops: &[u32]| {
             let ends = hops.iter().map(|&lane| self.lanes.end(lane as usize));
@@ -83,7 +82,7 @@ impl Routes {
         .collect()
     }
 
-    /// The same ways, by their lanes.
+    /// Returns the same paths, as lanes.
     pub(super) fn hops(&self, from: u32, to: u32, most: usize) -> Vec<(Vec<u32>, f64)> {
         let mut search = Search::default();
         let mut open = vec![(1.0, from, NO_PREVIOUS_HOP)];
@@ -106,8 +105,7 @@ impl Routes {
         ways
     }
 
-    /// Every lane that leads on from the end of a way, the fullest last; of equals, the one with the
-    /// smaller number.
+    /// Adds every lane that continues a path, fullest last; of equals, the smaller number.
     fn go_on(&self, search: &mut Search, open: &mut Vec<End>, (share, at, step): End, to: u32) {
         let next = self.next(at, to);
         let total: u32 = next.clone().map(|(_, weight)| u32::from(weight)).sum();
@@ -119,7 +117,7 @@ impl Routes {
         }
     }
 
-    /// What each lane carries of a demand.
+    /// Returns the load of each lane from a demand.
     pub fn loads<'d>(&self, demand: impl Iterator<Item = (&'d (u32, u32), &'d f64)>) -> Vec<f64> {
         self.loads_in_order(demand, |to| self.farthest_first(to))
     }
@@ -177,7 +175,7 @@ impl Routes {
         }
     }
 
-    /// The hosts in an order in which none comes after one that it sends to.
+    /// Returns the hosts in an order in which every host precedes the ones that it sends to.
     pub fn farthest_first(&self, to: u32) -> Vec<u32> {
         let hosts = self.lanes.hosts();
         let mut waits = vec![0u32; hosts];
@@ -208,13 +206,13 @@ fn gcd(a: u8, b: u8) -> u8 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The part of the traffic that takes a way so far, the host where it ends, and its last step.
+/// Share of the traffic on a partial path, the host at its end, and its last step.
 type End = (f64, u32, u32);
 
 /// Before the first step.
 const NO_PREVIOUS_HOP: u32 = u32::MAX;
 
-/// Ways that are looked for: each step is a lane behind another step.
+/// Search for paths: each step is a lane after another step.
 #[derive(Default)]
 struct Search {
     steps: Vec<(u32, u32)>,

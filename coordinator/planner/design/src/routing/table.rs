@@ -13,7 +13,7 @@ use super::order::Order;
 use super::splits::Routes;
 use crate::topology::Wiring;
 
-/// What tables are for: a fabric, of which some links are dark. Routes count its nodes as hosts.
+/// A fabric for which tables are made, with its dark links. Routes count its nodes as hosts.
 #[derive(Debug, Clone, Copy)]
 pub struct Ground<'g> {
     pub fabric: &'g Fabric,
@@ -21,8 +21,7 @@ pub struct Ground<'g> {
 }
 
 impl Ground<'_> {
-    /// What each of these nodes needs to know. With an order, also where traffic moves to the next
-    /// class of service.
+    /// Returns the tables of these nodes. With an order, they include changes of the priority class.
     pub fn tables(
         &self,
         routes: &Routes,
@@ -43,7 +42,7 @@ impl Ground<'_> {
         }
     }
 
-    /// Where several links join two nodes, each has its part of the weight.
+    /// Returns the next hops. Parallel links share the weight.
     fn next_hops(&self, routes: &Routes, at: NodeId, to: NodeId) -> Vec<NextHop> {
         let lanes = routes.next(number(at), number(to)).map(|(lane, weight)| {
             let next = NodeId::from_index(routes.lanes().end(lane) as usize);
@@ -84,8 +83,8 @@ impl Ground<'_> {
         raised.collect()
     }
 
-    /// Shortest routes through nodes that forward; each shortest way carries as much as any other,
-    /// which suits a caller that does not know what will be sent.
+    /// Returns shortest routes through forwarding nodes. Each shortest path has an equal share, for a caller that does
+    /// not know the traffic.
     pub fn shortest(&self) -> Routes {
         let shortest = routes::Routes::around(self.fabric, self.closed);
         let mut routes = Routes::new(Lanes::of(&self.wiring()));
@@ -104,7 +103,7 @@ impl Ground<'_> {
         Wiring::of(self.fabric.nodes().len(), pairs)
     }
 
-    /// Node by node, the nearest first, so that it is known how many ways lie behind each next one.
+    /// Splits node by node, nearest first, so that the number of paths behind each next hop is known.
     fn split_towards(&self, shortest: &routes::Routes, to: NodeId, routes: &mut Routes) {
         let nodes = self.fabric.nodes().map(|(at, _)| at);
         let far = nodes.filter_map(|at| Some((shortest.hops(at, to)?, at)));

@@ -1,4 +1,4 @@
-//! What is known of routes on small wirings.
+//! Tests of routes on small wirings with known results.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +23,13 @@ fn all_to_all(hosts: u32) -> BTreeMap<(u32, u32), f64> {
         .collect()
 }
 
-/// What each pair can have of a lane when all send to all.
+/// Returns the share of a lane that each pair gets when all send to all.
 fn theta(routes: &Routes, hosts: u32) -> f64 {
     let loads = routes.loads(all_to_all(hosts).iter());
     1.0 / loads.into_iter().fold(0.0, f64::max)
 }
 
-/// Hosts, strides, what the distances allow, and what all shortest ways alike reach.
+/// Hosts, strides, the bound by distances, and the result of equal shortest paths.
 const ALL_TO_ALL: [(u32, &[usize], f64, f64); 4] = [
     (12, &[1, 5], 0.2, 0.2),
     (16, &[1, 5], 0.125, 0.104),
@@ -100,7 +100,7 @@ fn all_paths_arrive_without_loops() {
 
 #[test]
 fn busy_forwarder_is_avoided() {
-    // From 0 to 1 over 2 or 3, and 3 has to forward from 4 to 5 besides.
+    // From 0 to 1 over 2 or 3; 3 also forwards from 4 to 5.
     let wiring = Wiring::of(6, [[0, 2], [2, 1], [0, 3], [3, 1], [4, 3], [3, 5]]);
     let demand: BTreeMap<_, _> = [((0, 1), 1.0), ((4, 5), 1.0)].into();
     let over_three = |relay| {
@@ -150,7 +150,7 @@ fn has_a_circle(waits: &BTreeMap<Buffer, Vec<Buffer>>) -> bool {
     }
 }
 
-/// By what all ways wait for, with the classes that an order gives; with one class only without.
+/// Returns the buffer dependencies of all paths, with the classes of an order; without an order, with one class.
 fn waits(routes: &Routes, hosts: u32, order: Option<&Order>) -> BTreeMap<Buffer, Vec<Buffer>> {
     let mut waits = BTreeMap::<_, Vec<_>>::new();
     for (from, to) in all_to_all(hosts).into_keys() {
@@ -215,7 +215,7 @@ fn tables(
     ground.tables(&routes, order, fabric.nodes().map(|(at, _)| at))
 }
 
-/// Where the heaviest next hops lead from one node to another, at most so far.
+/// Follows the heaviest next hops from one node to another, up to a limit.
 fn follow(fabric: &Fabric, tables: &Tables, from: NodeId, to: NodeId) -> Vec<NodeId> {
     let mut way = vec![from];
     while way.len() <= fabric.nodes().len() && way[way.len() - 1] != to {
@@ -259,7 +259,7 @@ fn tables_hold_paths_with_weights() {
 
 #[test]
 fn tables_weigh_hops_by_remaining_paths() {
-    // From 0 to 3 three ways are shortest: two by way of 1, one by way of 2.
+    // Three paths from 0 to 3 are shortest: two through 1, and one through 2.
     let wiring = Wiring::of(
         6,
         [
@@ -303,13 +303,13 @@ fn parallel_links_share_hop_weight() {
         next.map(|it| (fabric.link(it.link).far(a).node, it.weight))
             .collect()
     };
-    // Two of the three ways begin with a link to b.
+    // Two of the three paths begin with a link to b.
     assert_eq!(weights(d), [(b, 1), (b, 1), (c, 1)]);
     assert_eq!(weights(b), [(b, 1), (b, 1)]);
     assert_eq!(weights(c), [(c, 1)]);
 }
 
-/// Hosts that a cable fails for have other ways at once, without a circle.
+/// Hosts have other paths at once when a cable fails, without a loop.
 #[test]
 fn detours_avoid_cable_changing_few_entries() {
     for (hosts, steps) in [(12, &[1, 5][..]), (16, &[1]), (20, &[1, 3, 7])] {

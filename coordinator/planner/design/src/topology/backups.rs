@@ -1,4 +1,4 @@
-//! What takes over before the planner has planned anything, and what failures cost then.
+//! Table entries for failures before new routes are computed, and iteration times after failures.
 
 use super::demand::Demand;
 use super::error::TopologyError;
@@ -9,29 +9,29 @@ use super::wiring::Pair;
 use crate::crew::{self, Crew, InTime};
 use crate::routing::{Entry, Routes, detours};
 
-/// What an iteration takes when something fails, with other routes over the same circuits.
+/// Iteration time after a failure, with other routes over the same circuits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub failed: Failed,
-    /// Nothing where some cannot reach each other any longer.
+    /// None if some hosts cannot reach each other.
     pub iteration_ms: Option<f64>,
 }
 
-/// Where there are more cables than these, only the fullest is thought away.
+/// Above this number of cables, only the failure of the fullest one is computed.
 const MAX_CABLES: usize = 64;
 
-/// What single failures do, and what is ready for them.
+/// Effects of single failures, and the prepared table entries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
-    /// For each cable, the entries of tables that change when it fails, before the planner has planned anything;
-    /// nothing for one without which some would be cut off.
+    /// By cable: table entries that change when it fails, before new routes are computed. None if the failure
+    /// disconnects hosts.
     pub backups: Vec<(Pair, Option<Vec<Entry>>)>,
     /// Each cable, or the one that carries most where there are many; the host that forwards most, and
     /// each panel.
     pub cases: Vec<Case>,
 }
 
-/// What would happen to a design. When time is up, the rest is left out.
+/// Returns the effects of failures on a design. When the time is up, the rest is left out.
 pub fn outlook(
     design: &Design,
     routes: &Routes,

@@ -1,4 +1,4 @@
-//! How a job's traffic crosses a wiring: the rings or trees of its groups, the ways of its pairs.
+//! Paths of a job's traffic over a wiring: rings or trees of its groups, and paths of its pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,9 +14,9 @@ use super::forest;
 use super::wiring::Wiring;
 use crate::routing::{self, Routes, WeightedPath};
 
-/// Traffic between two hosts takes no more ways.
+/// Maximum number of paths between two hosts.
 pub const MAX_PATHS_PER_PAIR: usize = 8;
-/// Where there are more pairs than this, each takes one way: together they fill all lanes as well.
+/// Above this number of pairs, each takes one path: together they spread evenly over the lanes.
 pub const MAX_SPREAD_PAIRS: usize = 300;
 /// Cables that may be looked at for the trees of one group.
 const MAX_FOREST_WORK: usize = 4 << 20;
@@ -29,8 +29,7 @@ pub struct Wired<'w> {
     pub known: &'w Known,
 }
 
-/// What was found out for earlier traffic over the same design and routes, so that it need not be
-/// found again.
+/// Results for earlier traffic over the same design and routes, which are reused.
 #[derive(Debug)]
 pub struct Known {
     ways: routing::Known,
@@ -38,7 +37,7 @@ pub struct Known {
     distances: OnceLock<Distances>,
 }
 
-/// Nothing where the hosts are not joined.
+/// None if the hosts are not connected.
 type Packed = Option<Arc<forest::Shares>>;
 
 impl Known {
@@ -61,8 +60,8 @@ impl Known {
     }
 }
 
-/// `place` says on which host each rank runs; when more than `most_spread` pairs send, each takes one
-/// way.
+/// Returns the paths of a job's traffic. `place` is the host of each rank; above `most_spread` sending pairs, each
+/// takes one path.
 pub fn carriage(
     wired: Wired<'_>,
     iteration: &Iteration,
@@ -156,7 +155,7 @@ impl Carrying<'_> {
         }
     }
 
-    /// From each host to the nearest that is left.
+    /// Returns a ring that goes from each host to the nearest remaining one.
     fn nearest_ring(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> GroupRing {
         let wiring = &self.design.wiring;
         let distances = self.known.distances.get_or_init(|| Distances::of(wiring));
@@ -194,7 +193,7 @@ impl Carrying<'_> {
     }
 }
 
-/// Ranks of one host hang on its first.
+/// Ranks of a host are attached to its first rank.
 fn forest_of(shares: &forest::Shares, on_host: &BTreeMap<u32, Vec<Rank>>) -> Forest {
     let first = |host: u32| on_host[&host][0];
     let outside = shares.cables.iter().map(|&(ends, share)| ForestEdge {

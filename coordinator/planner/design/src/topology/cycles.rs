@@ -13,8 +13,7 @@ use crate::crew::InTime;
 /// Attempts at repairing a ring, for each of its hosts.
 const REPAIRS_PER_HOST: usize = 64;
 
-/// A ring through these hosts whose cables are allowed and not in the wiring yet. Nothing where
-/// none was found.
+/// Returns a ring through these hosts, of allowed cables that are not in the wiring yet. None if none was found.
 pub(super) fn random(
     members: &[u32],
     wiring: &Wiring,
@@ -103,7 +102,7 @@ pub(super) fn shorten(
     }
 }
 
-/// This many hops lead to all, roughly.
+/// Typical number of hops that reach all hosts.
 const TYPICAL_DIAMETER_HOPS: usize = 5;
 
 /// Two cables a-b and c-d of a ring that become a-c and b-d.

@@ -1,4 +1,4 @@
-//! What a job sends between hosts: what may go around in any order, and what must reach its peer.
+//! A job's traffic between hosts: reductions, for which any order will do, and transfers to one peer.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use reweave_common::iteration::{Iteration, Operation, TaskWork};
 pub struct Group {
     /// Sorted, each once.
     pub members: Vec<u32>,
-    /// What each member sends in an iteration.
+    /// Bytes that each member sends in an iteration.
     pub bytes: f64,
 }
 
-/// What an iteration sends between hosts.
+/// Traffic between hosts in an iteration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Demand {
     pub hosts: usize,
     /// The most that a member sends first.
     pub groups: Vec<Group>,
-    /// What goes from one host to another alone.
+    /// Bytes from one host to another that belong to no group.
     pub pairs: BTreeMap<(u32, u32), f64>,
 }
 
@@ -54,7 +54,7 @@ impl Demand {
         self.pairs.values().sum()
     }
 
-    /// By host, what it sends to single peers, and what comes from them: the more of the two.
+    /// Returns the bytes that each host sends to or receives from single peers, whichever is more.
     pub fn pair_bytes_of_hosts(&self) -> Vec<f64> {
         let [mut sent, mut received] = [0, 1].map(|_| vec![0.0; self.hosts]);
         for (&(from, to), &bytes) in &self.pairs {
@@ -74,7 +74,7 @@ impl Demand {
         self.pairs.values().any(|&bytes| bytes > 1.5 * mean)
     }
 
-    /// What the host sends or receives that does most of it, with its groups and to single peers.
+    /// Returns the bytes that the busiest host sends or receives, with its groups and single peers.
     pub fn busiest_host(&self) -> f64 {
         let mut busy = self.pair_bytes_of_hosts();
         for group in &self.groups {

@@ -1,4 +1,4 @@
-//! How far hosts are from each other, in cables.
+//! Distances between hosts, in cables.
 
 use super::reach::Reach;
 use super::wiring::Wiring;
@@ -21,18 +21,18 @@ impl Distances {
         Self { hosts, hops }
     }
 
-    /// From each host to this one.
+    /// Returns the distances from each host to this one.
     pub fn row(&self, to: u32) -> &[u16] {
         &self.hops[to as usize * self.hosts..][..self.hosts]
     }
 
-    /// Nothing where there is no way.
+    /// Returns none without a path.
     pub fn hops(&self, from: u32, to: u32) -> Option<u32> {
         let hops = self.row(from)[to as usize];
         (hops != UNREACHABLE).then_some(u32::from(hops))
     }
 
-    /// How many ordered pairs are 1, 2, 3, ... hops apart. Those without a way are not counted.
+    /// Returns the number of ordered pairs at 1, 2, 3, ... hops. Unconnected pairs are not counted.
     pub fn histogram(&self) -> Vec<u64> {
         let mut counts = Vec::new();
         for &hops in self
@@ -51,7 +51,7 @@ impl Distances {
         self.histogram().len() as u32
     }
 
-    /// Over all ordered pairs that have a way.
+    /// Returns the mean over all connected ordered pairs.
     pub fn mean(&self) -> f64 {
         let histogram = self.histogram();
         let pairs: u64 = histogram.iter().sum();

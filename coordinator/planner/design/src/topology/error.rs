@@ -1,4 +1,4 @@
-//! Why there is no topology, and what comes nearest.
+//! Reasons why there is no topology, with the nearest alternative.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub enum TopologyError {
         hosts: usize,
         degree: usize,
     },
-    /// Of those that there were.
+    /// Number of hosts before the failures.
     NoHostLeft {
         hosts: usize,
     },
@@ -52,7 +52,7 @@ pub enum TopologyError {
         host: u32,
         reached: usize,
         hosts: usize,
-        /// Of the largest part that hangs together.
+        /// Size of the largest connected part.
         largest: usize,
     },
     Wiring(WiringError),
@@ -61,7 +61,7 @@ pub enum TopologyError {
     Preset(PresetError),
     /// No spread of a preset fits.
     NoRoom(NoRoom),
-    /// What a job file says does not fit, and another spread would.
+    /// The parallelism of the job file does not fit, and another would.
     KeptNoRoom {
         needed: Bytes,
         memory: Bytes,
@@ -73,7 +73,7 @@ pub enum TopologyError {
 }
 
 impl TopologyError {
-    /// Nothing where there was no time to find out.
+    /// Returns none if the time was up.
     pub(crate) fn unless_stopped<T>(found: Result<T, Self>) -> Result<Option<T>, Self> {
         match found {
             Err(Self::Simulation(error)) if error.is_stop() => Ok(None),
@@ -153,7 +153,7 @@ impl fmt::Display for TopologyError {
     }
 }
 
-/// What can still be planned for, when hosts fall apart into these and those.
+/// Describes what can still be planned when the hosts are disconnected.
 fn instead(largest: usize, parts: [usize; 2]) -> String {
     match largest {
         0 | 1 => "no two hosts are joined: repair ports, or use longer cables".to_owned(),

@@ -19,7 +19,7 @@ use super::strides;
 use super::wiring::{Pair, Wiring};
 use crate::crew::{self, Alone, Crew, InTime, NO_DEADLINE};
 
-/// How a wiring came about.
+/// Construction of a wiring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -54,7 +54,7 @@ pub enum Family {
     DeBruijn {
         fan: usize,
     },
-    /// Of small wirings.
+    /// Product of small wirings.
     Product {
         factors: Vec<String>,
     },
@@ -76,7 +76,7 @@ impl Family {
         }
     }
 
-    /// How hard it is to say what is wired to what.
+    /// Returns how complex the description of the wiring is.
     fn intricacy(&self) -> f64 {
         match self {
             Self::Totient { .. } => 0.0,
@@ -132,17 +132,17 @@ impl fmt::Display for Family {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {
     pub family: Family,
-    /// How many cables its family lacks here, and how many there are besides: limits take some away,
-    /// and ports that are left are joined.
+    /// Number of cables of the family that are missing, and of additional ones: limits remove cables, and free ports
+    /// are joined.
     pub altered: Altered,
     pub wiring: Wiring,
     /// Rings through all hosts; no two have a cable in common.
     pub rings: Vec<Vec<u32>>,
-    /// Where there are panels, which cable runs through which.
+    /// Panels and ports of the cables, if there are panels.
     pub patches: Vec<Patch>,
 }
 
-/// How a wiring differs from others of its family, in cables.
+/// Difference of a wiring from its family, in cables.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Altered {
     pub lacking: usize,
@@ -150,7 +150,7 @@ pub struct Altered {
 }
 
 impl Altered {
-    /// What is changed from one wiring of the same hosts to another, besides what was changed already.
+    /// Adds the difference between two wirings of the same hosts.
     pub(crate) fn besides(self, before: &Wiring, after: &Wiring) -> Self {
         let new = after.pairs().into_iter();
         let new = new.filter(|&[a, b]| !before.joins(a, b)).count();
@@ -167,8 +167,8 @@ impl Design {
         self.altered == Altered::default()
     }
 
-    /// How hard it is to say what is wired to what; of those that no rule describes, the one in which hosts
-    /// are nearer comes first.
+    /// Returns how complex the description of the wiring is. Among irregular wirings, the one with smaller distances
+    /// comes first.
     pub(super) fn intricacy(&self, distances: &Distances) -> f64 {
         if self.is_as_named() {
             self.family.intricacy()
@@ -177,7 +177,7 @@ impl Design {
         }
     }
 
-    /// What it is, as a report says it.
+    /// Describes the wiring for reports.
     pub fn words(&self) -> String {
         let Altered { lacking, more } = self.altered;
         let mut words = self.family.to_string();
@@ -205,7 +205,7 @@ impl Design {
         }
     }
 
-    /// Whether every cable lies on one of its rings.
+    /// Whether every cable belongs to one of its rings.
     pub fn is_all_rings(&self) -> bool {
         let on_rings: usize = self.rings.iter().map(Vec::len).sum();
         !self.rings.is_empty() && on_rings == self.wiring.cables()
@@ -214,12 +214,12 @@ impl Design {
 
 /// More than the most intricate family.
 const IRREGULAR_COMPLEXITY: f64 = 6.0;
-/// How many sets of strides may be looked at.
+/// Maximum number of sets of strides that are tried.
 const MAX_STRIDE_SETS: usize = 20_000;
-/// How many words of 64 pairs may be looked at to shorten random rings.
+/// Maximum work to shorten random rings, in words of 64 pairs.
 const MAX_SHORTENING_WORK: usize = 6 << 20;
 
-/// Where candidates are laid out.
+/// Hosts and limits of the candidates.
 struct Ground<'g> {
     demand: &'g Demand,
     limits: &'g Limits,
@@ -229,13 +229,13 @@ struct Ground<'g> {
     in_time: InTime<'g>,
 }
 
-/// One wiring of each family that suits, all ports in use as far as that goes.
+/// Returns one wiring of each suitable family, with all ports in use if possible.
 pub fn all(demand: &Demand, limits: &Limits, seed: u64) -> Vec<Design> {
     all_with(demand, limits, seed, &Alone, NO_DEADLINE)
 }
 
-/// The same, by as many hands as there are. When time is up, only those that are laid out already or
-/// are being laid out, as good as they are by then.
+/// Same as `all`, with parallel workers. When the time is up, returns the candidates that are complete or in progress,
+/// as they are.
 pub fn all_with(
     demand: &Demand,
     limits: &Limits,
@@ -311,7 +311,7 @@ fn layouts(demand: &Demand, limits: &Limits) -> Vec<(u64, Layout)> {
     (0..).zip(layouts).collect()
 }
 
-/// Whether a group is worth rings of its own.
+/// Whether a group should get rings of its own.
 fn is_part(group: &Group, hosts: usize) -> bool {
     (3..hosts).contains(&group.members.len())
 }
@@ -357,7 +357,7 @@ impl Ground<'_> {
         }
     }
 
-    /// Within the limits, all ports in use, and connected, as far as that goes.
+    /// Completes a design within the limits: all ports in use, and connected, if possible.
     fn finished(&mut self, mut design: Design) -> Design {
         let Design {
             wiring,
@@ -437,8 +437,8 @@ impl Ground<'_> {
         design
     }
 
-    /// Each group has rings of its own, the more of them the more it reduces beside the others of its
-    /// hosts; what ports are left go to those that send each other most.
+    /// Gives each group rings of its own, in proportion to its share of its hosts' reductions. Remaining ports join the
+    /// hosts with the most traffic.
     fn grouped(&self, inside: usize) -> Design {
         let demand = self.demand;
         let groups = || demand.groups.iter().filter(|it| is_part(it, demand.hosts));
@@ -494,7 +494,7 @@ impl Ground<'_> {
     }
 }
 
-/// Ports are dealt out by what groups and what pairs send in all; groups have one at least.
+/// Returns the ports of groups, in proportion to the traffic of groups and of pairs; at least one.
 pub(super) fn ports_of_groups(demand: &Demand, ports: usize) -> usize {
     let (groups, pairs) = (demand.group_bytes(), demand.pair_bytes());
     let part = (ports as f64 * groups / (groups + pairs)).ceil() as usize;
@@ -553,7 +553,7 @@ impl Laid {
     }
 }
 
-/// Random rings through all hosts, and where ports are left beside them, random cables.
+/// Returns random rings through all hosts, and random cables on the remaining ports.
 pub fn random(hosts: usize, rings: usize, limits: &Limits, seed: u64) -> Option<Design> {
     let demand = Demand {
         hosts,

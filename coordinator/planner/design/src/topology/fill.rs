@@ -36,7 +36,7 @@ pub(super) fn spare_fibres(wiring: &mut Wiring, limits: &Limits) {
     }
 }
 
-/// Joins hosts that have ports left, at random, as far as that goes.
+/// Joins hosts with free ports at random, as far as possible.
 pub(super) fn fill(wiring: &mut Wiring, limits: &Limits, rng: &mut SplitMix64) {
     let mut idle = 0;
     loop {

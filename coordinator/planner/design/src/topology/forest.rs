@@ -1,28 +1,27 @@
-//! Spanning trees laid on top of one another until every cable carries its share of an all-reduce.
+//! Overlays spanning trees until every cable carries its share of an all-reduce.
 //!
-//! An all-reduce that goes up a spanning tree and down again sends all its bytes once each way over
-//! each cable of the tree. So it is the faster the more evenly trees use the cables; the narrowest
-//! way to take the hosts apart is all that stands against it (after Tutte and Nash-Williams). A tree
-//! of the cables that were used least, again and again, comes up to that.
+//! An all-reduce up and down a spanning tree sends all its bytes once per direction over each cable of the tree. So it
+//! is faster the more evenly trees use the cables; the narrowest cut of the hosts is the only limit (Tutte and
+//! Nash-Williams). Repeatedly adding a tree of the least used cables approaches that limit.
 
 use reweave_repair::Together;
 
 use super::wiring::{Pair, Wiring};
 
-/// How much of an all-reduce each cable carries, each way.
+/// Share of an all-reduce on each cable, in each direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shares {
     pub cables: Vec<(Pair, f64)>,
-    /// How many cables lie one behind the other at most.
+    /// Maximum depth in cables.
     pub depth: u32,
 }
 
-/// So near to all cables being used alike is near enough.
+/// Ratio of the fullest to the mean cable at which the search stops.
 const MAX_EVEN_RATIO: f64 = 1.004;
 const MAX_TREES: u32 = 3000;
 
 impl Shares {
-    /// Of the cable that carries most.
+    /// Returns the share of the fullest cable.
     pub fn most(&self) -> f64 {
         self.cables
             .iter()
@@ -31,8 +30,8 @@ impl Shares {
     }
 }
 
-/// Trees through these hosts over cables between them. Nothing where they are not connected.
-/// `work` is how many cables may be looked at.
+/// Returns trees through these hosts over cables between them. None if they are not connected. `work` is the maximum
+/// number of visited cables.
 pub fn pack(wiring: &Wiring, members: &[u32], work: usize) -> Option<Shares> {
     let mut packing = Packing::new(wiring, members)?;
     let trees = (work / packing.cables.len().max(1)).clamp(1, MAX_TREES as usize);
@@ -111,7 +110,7 @@ impl Packing {
         self.uses.iter().copied().max().unwrap_or(0)
     }
 
-    /// When all cables are used alike.
+    /// Returns the share of a cable if all are used equally.
     fn even(&self) -> f64 {
         (self.members - 1) as f64 / self.cables.len() as f64
     }
@@ -131,7 +130,7 @@ impl Packing {
         }
     }
 
-    /// Of the last tree, from its first host.
+    /// Returns the depth of the last tree from its first host.
     fn depth(&self) -> u32 {
         let mut tree = Wiring::new(self.members);
         for &cable in &self.tree {

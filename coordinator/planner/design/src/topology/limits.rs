@@ -1,4 +1,4 @@
-//! What hosts may be wired to: ports, reach, and what has failed.
+//! Limits of a wiring: ports, cable lengths, and failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use super::wiring::{Pair, Wiring, pair};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panel {
     pub name: String,
-    /// By host, those of its ports that work.
+    /// Working ports on this panel, by host.
     pub ports: Vec<Vec<usize>>,
 }
 
 impl Panel {
-    /// With this many ports of each host, which are numbered host by host.
+    /// Returns a panel with this number of ports for each host, numbered host by host.
     pub fn numbered(name: String, counts: &[usize]) -> Self {
         let mut next = 0..;
         let of_host = |&count: &usize| next.by_ref().take(count).collect();
@@ -37,29 +37,29 @@ impl Panel {
     }
 }
 
-/// Who may be wired to whom, and how often.
+/// Allowed pairs of hosts, and the number of cables between them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Limits {
-    /// By host, the ports that work.
+    /// Working ports of each host.
     pub ports: Vec<usize>,
     /// Pairs whose fibre has failed.
     pub cut: BTreeSet<Pair>,
-    /// Where each host stands in a row of racks, and how far a cable reaches.
+    /// Position of each host in a row of racks, and the maximum length of a cable.
     pub reach: Option<Reach>,
     /// When there are some, all cables go through them.
     pub panels: Vec<Panel>,
-    /// What lies on them already: what stays keeps its ports.
+    /// Existing cables: unchanged ones keep their ports.
     pub laid: Vec<Patch>,
-    /// Nothing where all hosts are of one block.
+    /// None if all hosts are in one block.
     pub blocks: Option<Blocks>,
 }
 
 /// Hosts in blocks between which there are only this many fibres.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// By host.
+    /// Block of each host.
     pub of: Vec<usize>,
-    /// How many cables there may be between two blocks, the smaller first; none where nothing is said.
+    /// Maximum number of cables between two blocks, smaller number first; unlimited if absent.
     pub between: BTreeMap<[usize; 2], usize>,
 }
 
@@ -82,7 +82,7 @@ impl Blocks {
         })
     }
 
-    /// The cables of a wiring that find no fibre, when fibres are dealt out to hosts in turn.
+    /// Returns the cables of a wiring without a fibre, when fibres are assigned to hosts in turn.
     pub(super) fn surplus(&self, wiring: &Wiring) -> Vec<Pair> {
         let mut across = BTreeMap::<_, Vec<Pair>>::new();
         for [a, b] in wiring.pairs() {
@@ -110,7 +110,7 @@ pub struct Reach {
 }
 
 impl Limits {
-    /// This many hosts with this many ports each, and nothing that forbids anything.
+    /// Returns this number of hosts and ports, without other limits.
     pub fn plain(hosts: usize, degree: usize) -> Self {
         Self {
             ports: vec![degree; hosts],
@@ -157,7 +157,7 @@ impl Limits {
             && crossed.is_none_or(|(blocks, crossed)| blocks.fibres(crossed) > 0)
     }
 
-    /// Whether two hosts may be joined beside what is joined already, ports aside.
+    /// Whether two hosts can be joined in addition to the existing cables, if they have ports.
     pub(super) fn have_room(&self, wiring: &Wiring, a: u32, b: u32) -> bool {
         let blocks = self.blocks.as_ref();
         self.allow(a, b)
@@ -186,7 +186,7 @@ impl Limits {
             && self.blocks.is_none()
     }
 
-    /// Of the host that has most.
+    /// Returns the number of ports of the host with the most.
     pub fn most_ports(&self) -> usize {
         self.ports.iter().copied().max().unwrap_or(0)
     }

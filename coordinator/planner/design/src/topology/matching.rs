@@ -25,8 +25,8 @@ pub(super) fn weights(demand: &Demand) -> Weights {
     weights
 }
 
-/// Pairs of which none has a host in common, such that no others weigh more together. Only hosts with
-/// a port left are matched, and only those that may be joined and are not.
+/// Returns a matching of maximum weight. Only hosts with a free port are matched, and only pairs that may be joined and
+/// are not joined yet.
 pub(super) fn heaviest(weights: &Weights, wiring: &Wiring, limits: &Limits) -> Vec<Pair> {
     let has_port = |host: u32| wiring.degree(host) < limits.ports[host as usize];
     let fits =
@@ -56,8 +56,7 @@ pub(super) fn heaviest(weights: &Weights, wiring: &Wiring, limits: &Limits) -> V
         .collect()
 }
 
-/// As many matchings as asked for, one after the other; what has got a cable counts half from then
-/// on, so that the rest gets its turn.
+/// Adds matchings one after another. The weight of a joined pair is halved, so that other pairs are served.
 pub(super) fn add(wiring: &mut Wiring, weights: &mut Weights, rounds: usize, limits: &Limits) {
     for _ in 0..rounds {
         for [a, b] in heaviest(weights, wiring, limits) {
@@ -69,9 +68,8 @@ pub(super) fn add(wiring: &mut Wiring, weights: &mut Weights, rounds: usize, lim
     }
 }
 
-/// A ring through all hosts that has as much of the demand on its cables as it can, roughly: a
-/// heaviest matching, and then the heaviest pairs that fit, one by one. What is left of it in
-/// pieces comes in the order of its first hosts.
+/// Returns a ring through all hosts with much of the demand on its cables: a heaviest matching, and then the heaviest
+/// fitting pairs, one by one. Remaining pieces are joined in the order of their first hosts.
 pub(super) fn heavy_ring(weights: &Weights, wiring: &Wiring, limits: &Limits) -> Vec<u32> {
     let mut chains = Chains::new(wiring.hosts());
     for ends in heaviest(weights, wiring, limits) {
@@ -89,7 +87,7 @@ pub(super) fn heavy_ring(weights: &Weights, wiring: &Wiring, limits: &Limits) ->
 /// Hosts in chains that grow together.
 struct Chains {
     next: Vec<Vec<u32>>,
-    /// By host, the other end of the chain that it ends.
+    /// Other end of the chain that ends at each host.
     far: Vec<u32>,
 }
 
@@ -101,7 +99,7 @@ impl Chains {
         }
     }
 
-    /// Where both are ends of different chains.
+    /// Joins two hosts that are ends of different chains.
     fn join(&mut self, [a, b]: Pair) {
         let is_end = |host: u32| self.next[host as usize].len() < 2;
         if !is_end(a) || !is_end(b) || self.far[a as usize] == b {

@@ -11,8 +11,8 @@ use super::matching;
 use super::panels::Patch;
 use super::wiring::{Pair, pair};
 
-/// A design with what can be joined of that; nothing where that is nothing. `limits` are those that
-/// failures leave; hosts have the numbers that they had.
+/// Returns a design in which the remaining ports are joined again; none if nothing can be joined. `limits` are those
+/// after the failures; hosts keep their numbers.
 pub(super) fn mended(
     before: &Design,
     left: &Design,
@@ -62,7 +62,7 @@ impl Mending<'_> {
         }
     }
 
-    /// A ring goes on without a host when those beside it are joined.
+    /// Closes rings without a failed host by joining its neighbours.
     fn close_rings(&mut self, rings: &[Vec<u32>]) {
         let mut whole = Vec::new();
         for ring in rings {
@@ -124,8 +124,7 @@ impl Mending<'_> {
         own.find(|&port| !self.taken.contains(&(panel, port)))
     }
 
-    /// As many pairs as can be joined at once; of these, those that send each other most, or else are
-    /// farthest from each other.
+    /// Returns as many pairs as can be joined at once, with the most traffic or else the greatest distance.
     fn matched(&self, demand: &Demand) -> Vec<Pair> {
         let wiring = &self.design.wiring;
         let free: Vec<_> = fill::free(wiring, self.limits).collect();
@@ -148,6 +147,6 @@ impl Mending<'_> {
     }
 }
 
-/// Against 1 for another pair that is joined.
+/// Weight of bytes, compared with 1 for another joined pair.
 const BYTES_SCORE: f64 = 0.1;
 const HOPS_SCORE: f64 = 0.01;

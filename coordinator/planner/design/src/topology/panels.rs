@@ -16,12 +16,12 @@ use super::wiring::{Pair, Wiring, pair};
 pub struct Patch {
     pub cable: Pair,
     pub panel: usize,
-    /// Of the panel, in the order of the cable's hosts.
+    /// Ports of the panel, in the order of the cable's hosts.
     pub ports: [usize; 2],
 }
 
 impl Patch {
-    /// The same for hosts that have other numbers, where both of a cable have one.
+    /// Renumbers hosts. Cables with a removed host are dropped.
     pub(super) fn of_hosts(all: &[Self], number: impl Fn(Pair) -> Option<Pair>) -> Vec<Self> {
         let renamed = all.iter().filter_map(|patch| {
             Some(Self {
@@ -36,8 +36,8 @@ impl Patch {
 /// Times each cable may be pushed from its panel, on average.
 const PUSHES_PER_CABLE: usize = 400;
 
-/// Finds panels for all cables, takes away those that have none, and joins what then has ports left
-/// on the same panel. It begins with what lies there already, and then the cables of `rings`.
+/// Assigns panels to all cables, removes cables without one, and joins ports that remain on the same panel. Starts with
+/// existing cables and those of `rings`.
 pub(super) fn patch(
     wiring: &mut Wiring,
     rings: &[Vec<u32>],
@@ -63,7 +63,7 @@ pub(super) fn patch(
 
 struct Patching<'p> {
     panels: &'p [Panel],
-    /// By panel and host, the others that its ports there lead to.
+    /// By panel and host: the hosts at the other ends of its ports.
     on: Vec<Vec<Vec<u32>>>,
 }
 
@@ -94,7 +94,7 @@ impl<'p> Patching<'p> {
         self.on[panel][b as usize].retain(|&it| it != a);
     }
 
-    /// What lies stays; the cables of a ring take turns on two panels; the others wait.
+    /// Places existing cables, then those of rings alternating between two panels. Returns the other cables.
     fn begin(&mut self, wiring: &Wiring, rings: &[Vec<u32>], laid: &[Patch]) -> Vec<Pair> {
         let mut waiting: BTreeSet<_> = wiring.pairs().into_iter().collect();
         for &Patch { cable, panel, .. } in laid {
@@ -115,8 +115,7 @@ impl<'p> Patching<'p> {
         waiting.into_iter().collect()
     }
 
-    /// On a panel that has room, or else on any that both hosts are on; those that had to make room
-    /// come back.
+    /// Places a cable on a panel with room, or else on any panel of both hosts. Returns the displaced cables.
     fn push_in(&mut self, cable: Pair, rng: &mut SplitMix64) -> Vec<Pair> {
         let shared = |&panel: &usize| cable.iter().all(|&end| self.panels[panel].holds(end));
         let shared: Vec<_> = (0..self.panels.len()).filter(shared).collect();
@@ -152,7 +151,7 @@ impl<'p> Patching<'p> {
         }
     }
 
-    /// What stays keeps its ports; what comes takes others that are free.
+    /// Assigns ports. Existing cables keep theirs, and new ones take free ports.
     fn numbered(&self, laid: &[Patch]) -> Vec<Patch> {
         let stays = |patch: &&Patch| {
             let [a, b] = patch.cable;

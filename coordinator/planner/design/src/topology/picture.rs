@@ -10,7 +10,7 @@ const RING_COLORS: [&str; 8] = [
 ];
 const OTHER_COLOR: &str = "#999999";
 
-/// Which ring each cable lies on.
+/// Returns the ring of a cable.
 fn ring_of(design: &Design, a: u32, b: u32) -> Option<usize> {
     let on = |ring: &Vec<u32>| {
         (0..ring.len()).any(|nth| pair(ring[nth], ring[(nth + 1) % ring.len()]) == [a, b])
@@ -42,14 +42,14 @@ pub fn svg(design: &Design) -> String {
 }
 
 const MIN_SIZE_PX: f64 = 640.0;
-/// Of the circumference, for a label that points outwards.
+/// Length on the circumference of a label that points outwards.
 const LABEL_ARC_PX: f64 = 11.0;
-/// More labels than these lie over each other unless they point outwards.
+/// Above this number, labels overlap unless they point outwards.
 const MAX_UPRIGHT_LABELS: usize = 48;
 /// Around the circle, for labels.
 const MARGIN_PX: f64 = 45.0;
 const LEGEND_LINE_PX: f64 = 20.0;
-/// Of the legend.
+/// Columns of the legend.
 const LEGEND_COLUMNS: usize = 5;
 
 struct Circle {
@@ -77,7 +77,7 @@ impl Circle {
     }
 
     fn draw_cables(&self, svg: &mut String, design: &Design) {
-        // Where there are many, what lies behind shines through.
+        // Many overlapping cables are drawn translucent.
         let opacity = if self.hosts > MAX_UPRIGHT_LABELS {
             0.5
         } else {

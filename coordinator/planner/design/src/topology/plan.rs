@@ -32,19 +32,19 @@ pub struct Job<'j> {
     pub settings: &'j Settings,
 }
 
-/// What a topology may use.
+/// Hosts, ports and limits of a topology.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     pub limits: Limits,
-    /// What the busiest host has, working or not.
+    /// Maximum number of ports of a host, working or not.
     pub degree: usize,
     pub rate: Rate,
     pub seed: u64,
     /// Units of work that one simulation may take.
     pub work: u64,
-    /// What a host can forward for others in all; all that its ports carry when there is no figure.
+    /// Maximum forwarding rate of a host; the rate of its ports if unknown.
     pub relay: Option<Rate>,
-    /// Whether to tell between which times an iteration lies.
+    /// Whether to compute an interval of the iteration time.
     pub interval: bool,
 }
 
@@ -62,7 +62,7 @@ impl Request {
         Rate::from_bits_per_s(self.rate.bits_per_s() * self.degree as u64)
     }
 
-    /// Those of a job, where hosts forward no more than they can.
+    /// Returns the settings of a job, with the forwarding limit of hosts.
     pub(crate) fn settings(&self, settings: &Settings) -> Settings {
         let mut settings = settings.clone();
         settings.costs.relay_rate = self.relay.or(settings.costs.relay_rate);
@@ -82,10 +82,10 @@ pub struct Proposal {
     /// On one switch that gives each host all its ports' rates at one.
     pub ideal: Evaluation,
     pub interval: Option<Interval>,
-    /// With this spread, no wiring of these ports is faster, and no way to reduce.
+    /// Lower bound over every wiring of these ports and every reduction, with this parallelism.
     pub bound_ms: f64,
     pub bandwidth_tax: f64,
-    /// By host, how many of its ports work, whether anything lies on them or not.
+    /// Number of working ports of each host, used or not.
     pub ports: Vec<usize>,
     /// The best first.
     pub lost: Vec<Lost>,
@@ -94,23 +94,23 @@ pub struct Proposal {
 /// A wiring that was weighed and lost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lost {
-    /// As it was in the end, with what limits took from it and what ports were left for.
+    /// Description of the final design, including changes by limits and remaining ports.
     pub what: String,
-    /// What its fullest lane carries takes this long.
+    /// Time of the fullest lane.
     pub screened_ms: f64,
     pub mean_hops: f64,
     /// None when the screening was enough to decide.
     pub iteration_ms: Option<f64>,
 }
 
-/// This many of the screened candidates are simulated.
+/// Maximum number of screened candidates that are simulated.
 const MAX_SIMULATED: usize = 4;
-/// Where this many pairs send, a simulation is much work, and what lanes carry tells more than where few do: what is
-/// this much worse is not simulated.
+/// Number of sending pairs above which simulations are slow and the load of lanes predicts well: candidates that are
+/// worse by this ratio are not simulated.
 const MIN_DENSE_PAIRS: usize = 1 << 12;
 const MAX_SIMULATED_DENSE: usize = 2;
 const MAX_SCREENED_RATIO: f64 = 1.02;
-/// Two iterations that differ by no more than this part are alike.
+/// Maximum relative difference of equal iteration times.
 const MAX_EQUAL_DIFFERENCE: f64 = 1e-3;
 
 /// The best topology for a job.
@@ -142,7 +142,7 @@ pub fn plan_until(
     Ok(plan_by(job, request, crew, patience)?.0)
 }
 
-/// The best that is known when time is up; nothing where none is.
+/// Returns the best proposal by the time limit; none if there is none yet.
 pub fn plan_in_time(
     job: &Job<'_>,
     request: &Request,
@@ -174,16 +174,16 @@ pub fn plan_first(
     plan_by(job, request, crew, patience)
 }
 
-/// How long the most promising candidate is waited for, and all else.
+/// Time limits for the most promising candidate, and for the rest.
 #[derive(Clone, Copy)]
 struct Patience<'p> {
     first: InTime<'p>,
     others: InTime<'p>,
-    /// This many are simulated where many pairs send.
+    /// Maximum number of simulated candidates if many pairs send.
     most_of_many: usize,
 }
 
-/// Also whether all was simulated that is worth it.
+/// Also returns whether all promising candidates were simulated.
 fn plan_by(
     job: &Job<'_>,
     request: &Request,
@@ -222,7 +222,7 @@ fn plan_by(
     Ok((proposal, simulated == worth))
 }
 
-/// What an iteration takes on one switch that gives each host all its ports' rates at once.
+/// Returns the iteration time on a switch that gives each host the rate of all its ports.
 fn on_ideal_switch(
     job: &Job<'_>,
     request: &Request,
@@ -243,7 +243,7 @@ fn on_ideal_switch(
     )?)
 }
 
-/// This many of these, the first of which promises most.
+/// Returns the number of candidates to simulate; the first is the most promising.
 fn worth_simulating(drafts: &[Draft], demand: &Demand, most_of_many: usize) -> usize {
     if demand.pairs.len() < MIN_DENSE_PAIRS {
         return MAX_SIMULATED.min(drafts.len());
@@ -301,9 +301,9 @@ fn drafts_until(
     }
 }
 
-/// For this many candidates routes are sought.
+/// Maximum number of candidates for which routes are searched.
 const MAX_ROUTED: usize = 7;
-/// Of more hosts than these, only this many candidates fit into memory with their routes.
+/// Above this number of hosts, memory limits the number of candidates with routes.
 const MAX_FULLY_ROUTED_HOSTS: usize = 1024;
 const MAX_ROUTED_LARGE: usize = 2;
 
@@ -311,7 +311,7 @@ const MAX_ROUTED_LARGE: usize = 2;
 struct Sketch {
     design: Design,
     mean_hops: f64,
-    /// If all lanes could be filled alike, all bytes would take this long.
+    /// Time of all bytes if all lanes could be filled evenly.
     least_ms: f64,
 }
 
@@ -381,12 +381,12 @@ pub struct Draft {
     pub design: Design,
     pub routes: Routes,
     pub distances: Distances,
-    /// What its fullest lane carries takes this long.
+    /// Time of the fullest lane.
     pub screened_ms: f64,
 }
 
 impl Draft {
-    /// As well balanced as it is when time is up.
+    /// Returns a draft with routes as balanced as the time allows.
     pub(super) fn of(
         design: Design,
         demand: &Demand,
@@ -409,7 +409,7 @@ impl Draft {
         Self::along(design, routes, distances, demand, request)
     }
 
-    /// With routes that are given.
+    /// Returns a draft with the given routes.
     pub(super) fn along(
         design: Design,
         routes: Routes,
@@ -441,7 +441,7 @@ impl Draft {
         (self.screened_ms, self.distances.mean())
     }
 
-    /// What it does for a job, with nothing beside it.
+    /// Returns the proposal for a job, without alternatives.
     pub(super) fn proposed(
         self,
         job: &Job<'_>,
@@ -506,7 +506,7 @@ pub(super) fn places(place: &[u32]) -> Vec<NodeId> {
         .collect()
 }
 
-/// How long a lane takes that carries this many bytes of pairs, and what groups reduce besides.
+/// Returns the time of a lane with this load from pairs, plus that of reductions.
 fn lane_ms(bytes: f64, design: &Design, demand: &Demand, rate: Rate) -> f64 {
     let mut reduced = vec![0.0; demand.hosts];
     for group in &demand.groups {
@@ -518,7 +518,7 @@ fn lane_ms(bytes: f64, design: &Design, demand: &Demand, rate: Rate) -> f64 {
     bytes * 8.0 / rate.bits_per_s() as f64 * 1e3
 }
 
-/// What a lane within a group carries of what each member sends: trees fill all alike.
+/// Returns the load of a lane within a group, relative to a member's bytes: trees load all lanes evenly.
 fn detour(wiring: &Wiring, members: &[u32]) -> f64 {
     let is_member = |host: &&u32| members.binary_search(host).is_ok();
     let inside = members
@@ -533,7 +533,7 @@ fn detour(wiring: &Wiring, members: &[u32]) -> f64 {
     }
 }
 
-/// Hosts of a group that are not joined are some hops apart, and in the way of others.
+/// Assumed hops between unjoined hosts of a group, whose traffic loads other lanes.
 const UNJOINED_HOPS: f64 = 2.0;
 
 /// The fastest design. Of equally fast ones, it is the one in which hosts are nearest.
@@ -545,7 +545,7 @@ fn choose(
 ) -> Result<Played, TopologyError> {
     let times = played.iter().map(Played::iteration_ms);
     let fastest = times.fold(f64::INFINITY, f64::min);
-    // Where only groups reduce, hops do not matter, and what is simplest comes first.
+    // If only groups reduce, hops do not matter, and the simplest design wins.
     let hops = |it: &Played| {
         if demand.pairs.is_empty() {
             it.draft.design.intricacy(&it.draft.distances)
@@ -602,7 +602,7 @@ impl Played {
 }
 
 impl Proposal {
-    /// What an iteration takes, and how sure that is.
+    /// Returns the iteration time with its uncertainty.
     pub fn estimate(&self) -> Estimate {
         let ms = self.evaluation.iteration_ms;
         let interval = self.interval.as_ref();
@@ -614,8 +614,8 @@ impl Proposal {
         }
     }
 
-    /// Finds out between which times an iteration lies, unless time is up before that or it takes too much work.
-    /// `watch` gets how many simulations are done, and says whether there is time.
+    /// Returns the interval of an iteration time, unless the time is up or it takes too much work. `watch` gets the
+    /// number of completed simulations, and returns whether there is time.
     pub fn interval_of(
         &mut self,
         job: &Job<'_>,
@@ -648,7 +648,7 @@ impl Proposal {
 /// Simulations that find out how sure a prediction is take no more than this together: less than a minute
 /// of a core.
 const MAX_INTERVAL_WORK: u64 = 3 << 30;
-/// Ways are given, so that hashes decide little, and least where many pairs send.
+/// Paths are given, so hashes have little effect, least of all if many pairs send.
 fn seeds_of_an_interval(demand: &Demand) -> u32 {
     if demand.pairs.len() < MIN_DENSE_PAIRS {
         2
@@ -657,8 +657,8 @@ fn seeds_of_an_interval(demand: &Demand) -> u32 {
     }
 }
 
-/// Where a host has several ranks, they may reduce among themselves first: then no more than hosts
-/// must send counts, and chains are not known.
+/// If a host has several ranks, they may reduce among themselves first. Then the bound uses only the bytes between
+/// hosts, and dependency chains are ignored.
 fn bound_ms(job: &Job<'_>, ideal: &Evaluation, demand: &Demand, request: &Request) -> f64 {
     let rate = request.whole_rate().bits_per_s() as f64;
     let sending_ms = demand.busiest_host() * 8.0 / rate * 1e3;

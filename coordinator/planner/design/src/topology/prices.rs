@@ -1,48 +1,47 @@
-//! What it costs to wire hosts, part by part.
+//! Cost of a wiring, part by part.
 
 use serde::Serialize;
 
-/// Of one part each, in any currency.
+/// Price of one part each, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
     /// At either end of a cable.
     pub transceiver: f64,
-    /// Of a packet switch.
+    /// Port of a packet switch.
     pub switch_port: f64,
     pub panel_port: f64,
-    /// Of an optical circuit switch.
+    /// Port of an optical circuit switch.
     pub optical_port: f64,
-    /// Of a network card.
+    /// Port of a network card.
     pub card_port: f64,
     /// A fibre from a host, or from a switch, to the next panel or switch.
     pub fibre: f64,
 }
 
-/// What the same ports of hosts cost, wired in one way or another.
+/// Cost of the same host ports in different wirings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bill {
     pub patch_panels: f64,
     pub optical_switches: f64,
-    /// Of three layers, non-blocking.
+    /// Non-blocking fat tree of three layers.
     pub fat_tree: f64,
 }
 
-/// Published with TopoOpt (NSDI 2023) are no prices of parts but what fabrics cost against patch
-/// panels, on average.
+/// TopoOpt (NSDI 2023) publishes no prices of parts, but the mean cost of fabrics relative to patch panels.
 pub const PUBLISHED_PRICES: Bill = Bill {
     patch_panels: 1.0,
     optical_switches: 1.33,
     fat_tree: 3.2,
 };
 
-/// For each port of a host: how often something is bought for a fat tree of three layers. Its cable
-/// goes up through two more, and each has a switch at one end at least.
+/// Number of cables per host port of a fat tree of three layers: its own and two more upwards. Each has a switch at one
+/// end at least.
 pub const TREE_CABLES_PER_PORT: usize = 3;
 pub const TREE_SWITCH_PORTS_PER_PORT: usize = 5;
 
 impl Prices {
-    /// For this many ports of hosts. Each is joined to a port of its own of a panel or optical
-    /// switch, through which light goes on; a packet switch has a transceiver of its own.
+    /// Returns the cost for this number of host ports. Each is joined to a port of a panel or optical switch, which
+    /// passes the light on. A packet switch has a transceiver of its own.
     pub fn bill(&self, ports: usize) -> Bill {
         let ports = ports as f64;
         let circuit = self.card_port + self.transceiver + self.fibre;
@@ -58,7 +57,7 @@ impl Prices {
 }
 
 impl Bill {
-    /// Against patch panels.
+    /// Returns the ratio to the cost with patch panels.
     pub fn times(&self, cost: f64) -> f64 {
         cost / self.patch_panels
     }

@@ -1,9 +1,8 @@
-//! Small wirings that are as near as can be, and what grows out of them.
+//! Small wirings of minimal distance, and larger ones built from them.
 //!
-//! The product of two wirings has a host for each pair of their hosts, and hops are those in the one
-//! and those in the other: it is as regular as they are, and its ports are theirs together. The
-//! generalized graphs of Kautz and de Bruijn lead from each host to what follows it in arithmetic; at
-//! the right sizes they are complete graphs, grown line by line.
+//! The product of two wirings has a host for each pair of their hosts, and the hops of both add up: it is as regular as
+//! they are, and needs the ports of both. The generalized Kautz and de Bruijn graphs join each host to hosts given by a
+//! formula; at the right sizes they are iterated line graphs of complete graphs.
 
 use super::distances::Distances;
 use super::wiring::{Pair, Wiring};
@@ -15,8 +14,8 @@ pub(super) struct Factor {
     pub(super) wiring: Wiring,
 }
 
-/// The factors whose product has this many hosts, with at most this many ports and the fewest hops.
-/// Nothing where there are none.
+/// Returns the factors whose product has this number of hosts, with at most this number of ports and the fewest hops.
+/// None if there are none.
 pub(super) fn factors(hosts: usize, ports: usize) -> Option<Vec<Factor>> {
     let mut best = None;
     search(hosts, ports, &mut Vec::new(), &mut best);
@@ -105,14 +104,14 @@ pub(super) fn product(factors: &[Factor]) -> Wiring {
     whole
 }
 
-/// From each host to `-fan * host - 1`, `-2`, ... around the hosts.
+/// Joins each host to `-fan * host - 1`, `-2`, ... modulo the number of hosts.
 pub(super) fn kautz(hosts: usize, fan: usize) -> Wiring {
     arithmetic(hosts, fan, |host, nth| {
         2 * hosts * fan - host * fan - nth - 1
     })
 }
 
-/// From each host to `fan * host`, `+1`, ... around the hosts.
+/// Joins each host to `fan * host`, `+1`, ... modulo the number of hosts.
 pub(super) fn de_bruijn(hosts: usize, fan: usize) -> Wiring {
     arithmetic(hosts, fan, |host, nth| host * fan + nth)
 }

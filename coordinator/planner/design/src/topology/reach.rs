@@ -1,12 +1,12 @@
-//! Who is reached within this many hops, from all hosts at once: a bit for each pair.
+//! Reachability of all hosts within a number of hops: one bit per pair.
 //!
-//! One hop further, each host reaches what its neighbours reached: a few operations for 64 pairs.
+//! With one more hop, each host reaches what its neighbours reached: a few operations per 64 pairs.
 
 use super::wiring::Wiring;
 
 pub(super) struct Reach {
     hosts: usize,
-    /// Of a host.
+    /// Number of words per host.
     words: usize,
     reached: Vec<u64>,
     next: Vec<u64>,
@@ -38,7 +38,7 @@ impl Reach {
         counts.sum()
     }
 
-    /// What is one hop further, beside what was reached before.
+    /// Adds the hosts that are one hop further.
     fn look(&mut self, wiring: &Wiring) {
         let Self {
             words,
@@ -60,8 +60,7 @@ impl Reach {
         std::mem::swap(&mut self.reached, &mut self.next);
     }
 
-    /// All hops between all hosts; nothing where some have no way, or where there are more than
-    /// `most`.
+    /// Returns the sum of hops between all hosts; none if some are unconnected, or the sum exceeds `most`.
     pub(super) fn all_hops(&mut self, wiring: &Wiring, most: u64) -> Option<u64> {
         let all = (self.hosts * self.hosts) as u64;
         self.begin();

@@ -1,4 +1,4 @@
-//! What to do at once when something fails: other routes over what is left.
+//! Immediate repair after a failure: other routes over the remaining links.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,13 +31,13 @@ pub struct Repair {
     pub carriage: ExplicitPaths,
     /// Hosts whose tables are others than before.
     pub changed: Vec<u32>,
-    /// What those do that are left.
+    /// Iteration on the remaining hosts.
     pub iteration: Iteration,
-    /// By host, how many of its ports still work.
+    /// Number of working ports of each host.
     pub ports: Vec<usize>,
 }
 
-/// What has failed.
+/// A failed element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failed {
     /// A fibre, with what is at both of its ends.
@@ -111,7 +111,7 @@ pub fn repair(
     })
 }
 
-/// By host, the ports that still work.
+/// Returns the working ports of each host.
 fn ports_left(request: &Request, design: &Design, failed: &[Failed]) -> Vec<usize> {
     let mut ports = without(&request.limits, design, failed).ports;
     for host in lost_hosts(failed) {
@@ -120,7 +120,7 @@ fn ports_left(request: &Request, design: &Design, failed: &[Failed]) -> Vec<usiz
     ports
 }
 
-/// The cables that still lie.
+/// Returns the design with the remaining cables.
 fn left_of(design: &Design, failed: &[Failed]) -> Design {
     let mut left = design.clone();
     for [a, b] in failed.iter().flat_map(|failed| failed.cables(design)) {
@@ -169,8 +169,8 @@ fn reachable(wiring: &Wiring, demand: &Demand) -> Result<(), TopologyError> {
     }
 }
 
-/// Lanes are renumbered when one has gone, so that hosts are compared by where they send. Those that have failed cannot
-/// get an instruction.
+/// Returns the hosts with changed tables. Lanes are renumbered after a failure, so next hops are compared by host.
+/// Failed hosts cannot get an instruction.
 fn changed(before: Option<&Routes>, after: &Routes, lost: &BTreeSet<u32>) -> Vec<u32> {
     let hosts = (0..after.lanes().hosts() as u32).filter(|host| !lost.contains(host));
     let sends = |routes: &Routes, at: u32| -> Vec<(u32, u32, u8)> {
@@ -187,7 +187,7 @@ fn changed(before: Option<&Routes>, after: &Routes, lost: &BTreeSet<u32>) -> Vec
 }
 
 impl Repair {
-    /// What an iteration takes from now on.
+    /// Returns the iteration time after the repair.
     pub fn iteration_ms(&self, job: &Job<'_>, request: &Request) -> Result<f64, TopologyError> {
         self.iteration_ms_until(job, request, NO_DEADLINE)
     }

@@ -1,8 +1,8 @@
-//! What is better than a repair, when there is time to move circuits.
+//! Alternatives to a repair that move circuits.
 //!
-//! Ports whose cables lead to what has failed are joined to each other, and all circuits that are left stay; or all is
-//! planned again. Either is taken only where it surely saves more than moving its circuits costs, and the second only
-//! where it surely saves more than the first.
+//! Either the ports whose cables led to failed elements are joined to each other, and all other circuits stay; or
+//! everything is planned again. Each is chosen only if it surely saves more than its moves cost, and the second only if
+//! it surely saves more than the first.
 
 use std::collections::BTreeSet;
 
@@ -18,24 +18,24 @@ use super::wiring::{Pair, pair};
 use crate::crew::{Crew, NO_DEADLINE};
 use crate::gain::Gain;
 
-/// What moving circuits is weighed by.
+/// Benefit and cost of moving circuits.
 #[derive(Clone, Copy)]
 pub struct Worth<'w> {
-    /// That the job still has; moving costs nothing where that is not known.
+    /// Remaining iterations of the job; if unknown, moving costs nothing.
     pub iterations: Option<f64>,
-    /// How long it takes to move this many circuits.
+    /// Returns the time to move this number of circuits.
     pub cost_ms: &'w dyn Fn(usize) -> f64,
 }
 
-/// How other circuits come about.
+/// How new circuits are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewiringMethod {
-    /// What lost its other end is joined.
+    /// Ports that lost their other end are joined.
     Repaired,
     Redesigned,
 }
 
-/// What is done to circuits that are left.
+/// Changes to the remaining circuits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moved {
     pub kept: usize,
@@ -49,20 +49,20 @@ pub struct Choice {
     pub way: RewiringMethod,
     pub proposal: Proposal,
     pub moved: Moved,
-    /// Against what is best without them.
+    /// Gain over the best choice without circuit moves.
     pub gain: Gain,
 }
 
-/// Hosts are numbered without those that failed.
+/// New circuits after a failure; hosts are numbered without the failed ones.
 #[derive(Debug)]
 pub struct Rewiring {
-    /// What those are called that are left.
+    /// Original numbers of the remaining hosts.
     pub names: Vec<u32>,
-    /// The one that touches fewest comes first.
+    /// Choices, fewest moved circuits first.
     pub choices: Vec<Choice>,
-    /// Which of them is worth it.
+    /// Index of the choice that pays off.
     pub best: Option<usize>,
-    /// Why no new plan could be made.
+    /// Reason why no new plan could be made.
     pub refused: Option<TopologyError>,
 }
 
@@ -163,14 +163,14 @@ impl Rewiring {
         }
     }
 
-    /// Whom a link of a choice joins.
+    /// Returns the original numbers of a link's hosts.
     pub fn named(&self, [a, b]: Pair) -> Pair {
         pair(self.names[a as usize], self.names[b as usize])
     }
 }
 
 impl Moved {
-    /// A switch sets up what is new; what it tears down goes with that.
+    /// Returns the number of circuits that are set. Removals happen at the same time.
     fn at_once(self) -> usize {
         self.set.max(self.torn)
     }
@@ -190,8 +190,7 @@ fn circuits(design: &Design, name: impl Fn(u32) -> u32) -> BTreeSet<(Pair, Optio
     }
 }
 
-/// What new circuits may use without all that has failed. What is named twice fails once, and a port goes
-/// before the panel that it leads to.
+/// Returns the limits without the failed elements. Duplicates count once, and a port is removed before its panel.
 pub(super) fn without(limits: &Limits, design: &Design, failed: &[Failed]) -> Limits {
     let mut left = limits.clone();
     let (mut ends, mut panels) = (BTreeSet::new(), BTreeSet::new());

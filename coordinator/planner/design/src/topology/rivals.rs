@@ -1,4 +1,4 @@
-//! What else could be built for a job, and what its iteration would take there.
+//! Alternative fabrics for a job, with iteration times.
 
 use std::time::Duration;
 
@@ -24,10 +24,9 @@ pub enum Rival {
     IdealSwitch,
     /// A fat tree that costs as much as patch panels: slower by as much as it costs more.
     EqualCost,
-    /// A fat tree with half of the way up left out.
+    /// A fat tree with half of the uplinks.
     TwoToOne,
-    /// As many cables as a topology has, at random; traffic goes the shortest ways, and rings go
-    /// through ranks in their order.
+    /// As many cables as the topology, at random. Traffic takes shortest paths, and rings follow the rank order.
     Expander,
 }
 
@@ -39,8 +38,8 @@ impl Rival {
         Self::Expander,
     ];
 
-    /// Nothing where there is none of this many ports. A non-blocking fat tree costs `fat_tree` times as much as patch
-    /// panels.
+    /// Returns none if there is no such fabric for this number of ports. A non-blocking fat tree costs `fat_tree` times
+    /// as much as patch panels.
     pub(crate) fn fabric(
         self,
         request: &Request,
@@ -83,7 +82,8 @@ fn two_to_one(hosts: usize, rate: Rate) -> Result<Fabric, WiringError> {
     Ok(builder.build())
 }
 
-/// What an iteration takes on each, dealt out as it is; nothing where there is none, or when time is up.
+/// Returns the iteration time on each fabric with this distribution; none if there is no such fabric, or the time is
+/// up.
 pub fn rivals(
     job: &Job<'_>,
     request: &Request,

@@ -1,27 +1,27 @@
-//! Rings by strides: each host is wired to the ones this many further on, both ways.
+//! Rings by strides: each host is wired to the hosts at this distance, in both directions.
 //!
-//! A stride that has no divisor in common with the number of hosts makes one ring through all of them, and rings cost
-//! an all-reduce the same in any order of the hosts. So the strides are free to be chosen for what else is to be sent:
-//! such that any host is near any other.
+//! A stride without a common divisor with the number of hosts makes one ring through all of them, and the cost of an
+//! all-reduce on a ring is independent of the order of the hosts. So the strides can be chosen for other traffic: such
+//! that all distances are small.
 
 use super::wiring::{Pair, pair};
 
-/// The strides whose rings meet all hosts. A stride and what it lacks to the whole round name the
-/// same cables, so only the shorter stands for both.
+/// Returns the strides whose rings visit all hosts. A stride and its complement name the same cables, so only the
+/// shorter is returned.
 pub fn totient(hosts: usize) -> Vec<usize> {
     let shorter = 1..=hosts / 2;
     shorter.filter(|&stride| gcd(stride, hosts) == 1).collect()
 }
 
-/// `count` of the strides that meet all hosts, in geometric steps so that few hops lead anywhere;
-/// fewer where there are no more. None is named twice, either way round.
+/// Returns `count` strides that visit all hosts, in geometric steps so that distances are small; fewer if there are no
+/// more. No stride appears twice, in either direction.
 pub fn select(hosts: usize, count: usize) -> Vec<usize> {
     let mut free = totient(hosts);
     let mut chosen = Vec::new();
     let ratio = libm::pow(hosts as f64, 1.0 / count.max(1) as f64);
     let mut wanted = 1.0;
     while chosen.len() < count && !free.is_empty() {
-        // What libm rounds must not push a stride out that is wanted exactly.
+        // A rounding error of libm must not exclude a stride that fits exactly.
         let above = free.iter().position(|&it| it as f64 >= wanted - 1e-9);
         chosen.push(free.remove(above.unwrap_or(free.len() - 1)));
         wanted *= ratio;
@@ -29,8 +29,8 @@ pub fn select(hosts: usize, count: usize) -> Vec<usize> {
     chosen
 }
 
-/// As many strides as are asked for, chosen so that hops are fewest on average. Each is replaced by
-/// a better one, until there is none; at most `limit` sets of strides are looked at.
+/// Returns `count` strides with the fewest hops on average. Strides are replaced by better ones until there are none,
+/// or `limit` sets have been tried.
 pub fn best(hosts: usize, count: usize, limit: usize) -> Vec<usize> {
     let all = totient(hosts);
     let mut best = select(hosts, count);
@@ -60,7 +60,7 @@ pub fn best(hosts: usize, count: usize, limit: usize) -> Vec<usize> {
     best
 }
 
-/// From one host to all others: the same for each.
+/// Returns the sum of hops from one host to all others, which is equal for all hosts.
 fn hops(hosts: usize, strides: &[usize]) -> u64 {
     let steps = steps(hosts, strides);
     let counts = coins(hosts, &steps);

@@ -1,4 +1,4 @@
-//! What is left of an iteration when hosts fail.
+//! The part of an iteration that remains when hosts fail.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

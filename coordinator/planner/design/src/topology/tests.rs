@@ -1,4 +1,4 @@
-//! What is published of wirings, and what is proposed for small jobs.
+//! Tests of published properties of wirings, and of proposals for small jobs.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who is wired to whom: hosts, and the cables between them.
+//! Wirings: hosts, and the cables between them.
 
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ impl Wiring {
         self.parts().len() <= 1
     }
 
-    /// As a fabric of hosts that forward, called h0, h1, ...
+    /// Returns a fabric of forwarding hosts, called h0, h1, ...
     pub fn fabric(&self, rate: Rate, latency: Duration) -> Result<Fabric, WiringError> {
         let mut builder = FabricBuilder::new();
         let names = (0..self.hosts()).map(|host| format!("h{host}"));

@@ -13,7 +13,7 @@ pub(super) struct Pool {
     pub(super) mean: f64,
     /// Load over capacity that the fullest hop has at least.
     pub(super) bound: f64,
-    /// What it is brought down to: the bound, or what it is now where too little could be gained.
+    /// Target of the peak: the bound, or the present value if the possible gain is too small.
     pub(super) goal: f64,
     /// Whether it has so large a number of flows of uneven sizes that it is unknown whether the
     /// bound can be met.
@@ -31,7 +31,7 @@ impl Pool {
             .fold(0.0, f64::max)
     }
 
-    /// How full the fullest is, and the goal at least: below it, one is as good as the other.
+    /// Returns the fullness of the fullest hop, or the goal if that is higher: values below the goal count as equal.
     pub(super) fn peak(&self, fullness: impl Fn(usize) -> f64) -> f64 {
         self.fullest(fullness).max(self.goal)
     }
@@ -52,7 +52,7 @@ pub(super) fn pools(problem: &Problem) -> Vec<Pool> {
     pools.filter(chosen_among).collect()
 }
 
-/// The hops in the same place of all ways, place by place.
+/// Returns the sets of hops at the same place of all paths, place by place.
 fn sets(ways: &PathSet) -> Vec<Vec<usize>> {
     let length = ways.iter().next().map_or(0, <[usize]>::len);
     let set = |place: usize| {
@@ -67,8 +67,8 @@ fn sets(ways: &PathSet) -> Vec<Vec<usize>> {
 /// A set of hops, and the weights of the flows that cross one of them.
 type Crossed<'s> = (&'s Vec<usize>, Vec<u64>);
 
-/// Sets that share hops together, directly or by way of others: all that crosses one of these hops
-/// crosses one of them whichever way it takes, which is true of no single set that shares hops.
+/// Joins sets that share hops, directly or indirectly: whatever crosses one of these hops crosses one of them on any
+/// path, which holds for no single overlapping set.
 fn joined<'s>(hops: usize, weights: BTreeMap<&'s Vec<usize>, Vec<u64>>) -> Vec<Vec<Crossed<'s>>> {
     let mut together = Together::new(hops);
     for set in weights.keys() {
@@ -100,7 +100,7 @@ fn pool(problem: &Problem, sets: &[Crossed<'_>]) -> Pool {
             .copied()
             .collect::<Vec<_>>()
     };
-    // Who may take some of the hops only must share those.
+    // Flows that can use only some of the hops must share those.
     let some = sets.iter().filter(|(set, _)| set.len() < hops.len());
     let some = some.map(|(set, _)| bound(problem, set, within(set)));
     let weights = within(&hops);
@@ -125,7 +125,7 @@ fn mean(problem: &Problem, hops: &[usize], weights: &[u64]) -> f64 {
     (weights.iter().sum::<u64>() + base) as f64 / capacity
 }
 
-/// How full the fullest of these hops is at least, which all of the weights must cross.
+/// Returns a lower bound on the fullest of these hops, which all weights must cross.
 fn bound(problem: &Problem, hops: &[usize], mut weights: Vec<u64>) -> f64 {
     let capacities = hops.iter().map(|&hop| problem.capacities[hop]);
     let widest = capacities.fold(0.0, f64::max);
@@ -135,7 +135,7 @@ fn bound(problem: &Problem, hops: &[usize], mut weights: Vec<u64>) -> f64 {
     mean(problem, hops, &weights).max(crowded).max(in_parts)
 }
 
-/// Where all sizes are multiples of one, so is what hops of one width carry: the fullest has the
+/// If all sizes are multiples of one size, so are the loads of hops of one width: the fullest hop has at least the
 /// least multiple that is not below the mean.
 fn in_whole_parts(problem: &Problem, hops: &[usize], weights: &[u64]) -> f64 {
     let capacity = problem.capacities[hops[0]];
@@ -157,7 +157,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Of k n + 1 flows on n hops, k + 1 meet: at best the smallest of them.
+/// With k n + 1 flows on n hops, k + 1 flows share a hop: at best the smallest of them.
 fn crowded(descending: &[u64], hops: usize) -> u64 {
     let meeting = |k: usize| {
         let among = descending.get(..k * hops + 1)?;
@@ -166,8 +166,8 @@ fn crowded(descending: &[u64], hops: usize) -> u64 {
     (0..).map_while(meeting).max().unwrap_or(0)
 }
 
-/// This many flows must leave the hops that are fuller than they end up, at least. A flow has one
-/// hop at the first place of its way and one at the last, so what leaves these hops adds up.
+/// Returns a lower bound on the moves: flows that must leave hops that are fuller than at the end. A flow has one hop
+/// at the first place of its path and one at the last, so the counts add up.
 pub(super) fn least_moves(problem: &Problem, state: &State<'_>) -> usize {
     let first = |way: &[usize]| way.first().copied();
     let last = |way: &[usize]| way.last().copied();
@@ -180,12 +180,12 @@ fn leaving(
     state: &State<'_>,
     place: &dyn Fn(&[usize]) -> Option<usize>,
 ) -> usize {
-    // By hop: the weights of the flows that have it there, and how many have it elsewhere.
+    // By hop: weights of the flows that have it at this place, and number of flows that have it at another.
     let mut there: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     let mut elsewhere = vec![false; problem.capacities.len()];
     for flow in &problem.flows {
         let way = &problem.pairs[flow.pair][flow.way];
-        // Who is on no way yet may have been put on any.
+        // A flow without a path may have been put on any.
         if flow.homeless {
             continue;
         }

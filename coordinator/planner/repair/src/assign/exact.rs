@@ -4,7 +4,7 @@ use super::bound::Pool;
 use super::state::State;
 use super::{Flow, Problem};
 
-/// How full the fullest hops of the pools are, from the worst down, and the moves: the less, the better.
+/// Fullness of the fullest hops of all pools, worst first, and the number of moves; less is better.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
 pub(super) struct Score {
     peaks: Vec<f64>,
@@ -54,7 +54,7 @@ struct Search<'p> {
 }
 
 impl Search<'_> {
-    /// Tries all ways of the flows from this place of the order on; false when the work ran out.
+    /// Tries all paths of the flows from this place of the order on. Returns false if the work limit was reached.
     fn try_from(&mut self, place: usize, moves: usize) -> bool {
         if self.left == 0 {
             return false;

@@ -1,8 +1,7 @@
-//! Who shares a hop for no need goes where less is, though no pool's fullest hop becomes less full.
+//! Moves flows from needlessly shared hops to emptier ones, even if no pool's fullest hop improves.
 //!
-//! Of the hops that a step touches, the fullest must become so much less full that this is worth a
-//! move, and no pool's peak may rise. Each such step leaves fewer hops as full as that one was, so
-//! they come to an end.
+//! The fullest hop that a step touches must improve enough for a move, and no pool's peak may rise. Each step reduces
+//! the number of hops at that fullness, so the steps end.
 
 use super::state::State;
 
@@ -37,7 +36,7 @@ fn round(state: &mut State<'_>) -> bool {
     any
 }
 
-/// By hop: how full the emptiest of its pool is, so that most flows need not be tried.
+/// Returns the fullness of the emptiest hop of each hop's pool, so that most flows need not be tried.
 fn emptiest(state: &State<'_>) -> Vec<f64> {
     let mut emptiest = vec![0.0; state.problem.capacities.len()];
     for pool in state.pools {
@@ -48,14 +47,14 @@ fn emptiest(state: &State<'_>) -> Vec<f64> {
     emptiest
 }
 
-/// How full the fullest hop of its way is, and which this is.
+/// Returns the fullest hop on the path of a flow, with its fullness.
 fn fullest_of(state: &State<'_>, flow: usize) -> (f64, usize) {
     let hops = state.hops_of(flow).iter();
     let fullness = hops.map(|&hop| (state.fullness(hop), hop));
     fullness.fold((0.0, 0), |a, b| if b.0 > a.0 { b } else { a })
 }
 
-/// The way after which the fullest hop that the step touches is least full, if that is enough less.
+/// Returns the path after which the fullest touched hop is least full, if the improvement is large enough.
 fn worth_a_move(state: &State<'_>, emptiest: &[f64], flow: usize) -> Option<usize> {
     let (now, fullest) = fullest_of(state, flow);
     let mut least = now * (1.0 - state.problem.least_gain) * (1.0 - 1e-9);
@@ -71,7 +70,7 @@ fn worth_a_move(state: &State<'_>, emptiest: &[f64], flow: usize) -> Option<usiz
     best
 }
 
-/// None where that is not less than `most`, or a pool's peak would rise.
+/// Returns none if the result is not below `most`, or a pool's peak would rise.
 fn fullest_after(state: &State<'_>, flow: usize, way: usize, most: f64) -> Option<f64> {
     let (old, new) = (state.hops_of(flow), state.way(flow, way));
     let weight = state.weight(flow);

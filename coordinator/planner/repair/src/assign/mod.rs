@@ -1,17 +1,14 @@
-//! Which flow takes which way: the heaviest load of links that stand for one another as low as can
-//! be, by the fewest moves.
+//! Assigns flows to paths: the peak load of equivalent links is minimal, with the fewest moves.
 //!
-//! A *pool* is a set of hops of which certain flows must cross one, whichever way they take: the
-//! uplinks of one leaf, the links into another. Where some flows may take a few of them only, all are
-//! one pool still. What all its flows bring, over what all its hops take, is its mean, which no choice
-//! of ways changes: so the less full the fullest hop of a pool is, the lower is its max/mean.
-//! An assignment is better than another when the fullest hop of a pool is less full: in the pool where
-//! that hop is fullest first, which all wait for, then in the next. So a pool with little on it may
-//! become less even for one with more. Of equals, the one that moves fewer flows is better. A pool
-//! that could gain too little is left as it is.
+//! A *pool* is a set of hops of which certain flows must cross one, whichever path they take: the uplinks of one leaf,
+//! the links into another. Flows that can use only a part of the hops still belong to one pool. The total load of a
+//! pool over its total capacity is its mean, which no choice of paths changes. So the emptier its fullest hop, the
+//! lower its max/mean. Assignments are compared by the fullest hop of the worst pool, on which all flows wait, then by
+//! that of the next pool. So a lightly loaded pool may become less even for the sake of another. Of equals, fewer moves
+//! are better. A pool with too little to gain is left unchanged.
 //!
-//! Beside the fullest hop of a pool there may be others that flows share for no need: at last, a flow that can relieve
-//! such a hop enough goes where less is.
+//! Below the peak of a pool, flows may share other hops needlessly. A last step moves flows that relieve such hops
+//! enough.
 
 mod bound;
 mod exact;
@@ -29,14 +26,14 @@ use exact::Score;
 use state::State;
 pub use ways::PathSet;
 
-/// Flows on hops. Numbers of hops, pairs and ways are places in these lists.
+/// Flows on hops. Hops, pairs and paths are indices into these lists.
 #[derive(Debug, Clone, Default)]
 pub struct Problem {
-    /// By hop: what it takes.
+    /// Capacity of each hop.
     pub capacities: Vec<f64>,
-    /// By hop: what is on it and cannot be moved.
+    /// Immovable load of each hop.
     pub base: Vec<u64>,
-    /// By pair: the ways of its flows.
+    /// Paths of the flows of each pair.
     pub pairs: Vec<PathSet>,
     pub flows: Vec<Flow>,
     /// Load over capacity below which a hop is as good as empty.
@@ -49,26 +46,26 @@ pub struct Problem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
     pub pair: usize,
-    /// The way it takes now.
+    /// Index of the present path.
     pub way: usize,
     pub weight: u64,
-    /// It is on none of these ways yet: it moves whichever it takes, and `way` says nothing.
+    /// The flow has none of these paths yet: any choice is a move, and `way` has no meaning.
     pub homeless: bool,
 }
 
-/// How much may be looked at, in units that are the same on every machine.
+/// Work limits, in units that are the same on every machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
     /// Nodes of the exact search.
     pub exact: usize,
-    /// Ways weighed while repairing.
+    /// Maximum number of paths weighed while repairing.
     pub repair: usize,
     /// The same, to bring many flows of uneven sizes closer to their bound than that did.
     pub closer: usize,
 }
 
 impl Work {
-    /// For a caller that has a second.
+    /// Returns limits for a caller that has a second.
     pub fn at_leisure() -> Self {
         Self {
             closer: 20_000_000,
@@ -76,7 +73,7 @@ impl Work {
         }
     }
 
-    /// For each of this many that share it.
+    /// Returns the part for each of `many` users.
     pub(crate) fn shared_by(self, many: usize) -> Self {
         Self {
             exact: self.exact / many,
@@ -98,20 +95,20 @@ impl Default for Work {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Solution {
-    /// By flow: its way.
+    /// Path of each flow.
     pub ways: Vec<usize>,
     pub moves: usize,
-    /// Of these, those after which no pool's fullest hop is less full: who moves shares less, though.
+    /// Number of moves that do not lower a pool's peak, but reduce sharing.
     pub levelling: usize,
     /// No assignment that is as good moves fewer.
     pub least_moves: usize,
-    /// As it was, as it will be, and what no assignment gets below.
+    /// Peaks before, after, and as the lower bound.
     pub before: Peak,
     pub after: Peak,
     pub bound: Peak,
-    /// By how much the fullest hop exceeds what was proven to be needed, at most.
+    /// Upper bound on how far the fullest hop exceeds the necessary value.
     pub gap: f64,
-    /// Whether all assignments were weighed, or none can gain enough beside this one.
+    /// Whether all assignments were searched, or no other can gain enough.
     pub proven: bool,
 }
 
@@ -142,7 +139,7 @@ impl Peak {
         }
     }
 
-    /// By what share its fullest hop is fuller than that of a bound.
+    /// Returns by what share the fullest hop exceeds that of a bound.
     pub fn over(self, bound: Self) -> f64 {
         if bound.fullest > 0.0 {
             self.fullest / bound.fullest - 1.0
@@ -183,7 +180,7 @@ pub fn solve(problem: &Problem) -> Solution {
     }
 }
 
-/// Where all are now, beside what no assignment gets below.
+/// Returns the present assignment, with the lower bound.
 pub fn as_is(problem: &Problem) -> Solution {
     let seated = &*seated(problem);
     let pools = bound::pools(seated);
@@ -195,7 +192,7 @@ fn homeless(problem: &Problem) -> usize {
     problem.flows.iter().filter(|flow| flow.homeless).count()
 }
 
-/// Who has no way yet gets the emptiest, the largest first, as if it had been there.
+/// Gives each flow without a path the emptiest one, largest flow first, as its present path.
 fn seated(problem: &Problem) -> Cow<'_, Problem> {
     let (mut waiting, there): (Vec<_>, Vec<_>) =
         (0..problem.flows.len()).partition(|&flow| problem.flows[flow].homeless);
@@ -236,8 +233,8 @@ struct SearchResult {
     proven: bool,
 }
 
-/// As low as the goals of the pools are, or can be met; goals that turn out to bring too little are
-/// given up, with the moves that served them alone.
+/// Searches an assignment that meets the goals of the pools. Goals that bring too little are dropped, with the moves
+/// that served only them.
 fn search(problem: &Problem, pools: &mut [Pool], before: &[f64]) -> SearchResult {
     let mut ways = repaired(problem, pools);
     loop {
@@ -301,7 +298,7 @@ fn give_up(pools: &mut [Pool], before: &[f64], after: &[f64], least_gain: f64) -
 fn figures(pools: &[Pool], state: &State<'_>, before: &[f64], proven: bool) -> Solution {
     let worst = |peaks: &mut dyn Iterator<Item = Peak>| peaks.fold(Peak::default(), Peak::max);
     let fullest = |pool: &Pool| pool.fullest(|hop| state.fullness(hop)).max(pool.bound);
-    // Where all was weighed, no assignment is below what was reached, but for what was given up.
+    // After a complete search, no assignment is below the result, except for dropped goals.
     let is_least = |pool: &Pool| proven && is_at(pool.goal, pool.bound);
     let after = worst(&mut pools.iter().map(|pool| Peak::of(pool, fullest(pool))));
     let mut bound = worst(&mut pools.iter().map(|pool| Peak::of(pool, pool.bound)));
@@ -326,7 +323,7 @@ fn figures(pools: &[Pool], state: &State<'_>, before: &[f64], proven: bool) -> S
     }
 }
 
-/// As close to a bound as rounding lets it be.
+/// Whether a value equals a bound up to rounding.
 fn is_at(value: f64, bound: f64) -> bool {
     value <= within(bound)
 }

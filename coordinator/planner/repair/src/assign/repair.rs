@@ -1,8 +1,7 @@
-//! Takes load off hops that are fuller than they need to be, until none is.
+//! Moves flows off overloaded hops until there are none.
 //!
-//! A flow is moved where all it comes to has room. Where there is no such place, it pushes another
-//! flow out, which goes where there is room or pushes on in turn: the shortest such chain is taken.
-//! Where there is none either, the hop is made less full as far as that helps.
+//! A flow moves to a path with room. Otherwise it displaces another flow, which moves to a path with room or displaces
+//! the next: the shortest such chain is taken. If there is none, the load of the hop is reduced as far as possible.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -10,26 +9,26 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use super::bound::Pool;
 use super::state::State;
 
-/// What was given up while others were in its way is tried again.
+/// Number of rounds: dropped goals are tried again after others have moved.
 const MAX_ROUNDS: usize = 4;
 /// Longer chains move more flows than they are worth.
 const MAX_CHAIN_MOVES: usize = 16;
-/// This many chains that lead to the same hop are followed: what each has freed differs.
+/// Maximum number of chains to the same hop: they free different hops.
 const MAX_VISITS_PER_HOP: usize = 8;
 /// Flows of one size change places one by one.
 const EVEN_REACH: Reach = Reach {
     chain_work: 20_000,
     hops: 1,
 };
-/// Of others there is room for one rarely at both ends of a way at once.
+/// Flows of uneven sizes rarely find room at both ends of a path at once.
 const UNEVEN_REACH: Reach = Reach {
     chain_work: 100_000,
     hops: MAX_REACH_HOPS,
 };
 const MAX_REACH_HOPS: usize = 2;
 
-/// How close to their bounds many flows of uneven sizes are brought, step by step: how close they can come is unknown,
-/// and each step is less work than all of them at once.
+/// Goals relative to the bound for many flows of uneven sizes, reached step by step: the attainable ratio is unknown,
+/// and each step needs less work than all at once.
 const BOUND_RATIOS: [f64; 7] = [1.15, 1.1, 1.07, 1.05, 1.03, 1.015, 1.0];
 
 pub(super) fn repair(state: &mut State<'_>) {
@@ -53,16 +52,16 @@ struct Repairing<'s, 'p> {
     state: &'s mut State<'p>,
     left: usize,
     reach: Reach,
-    /// By hop, what the chain that is looked at brings there, or takes away.
+    /// Load that the current chain adds to or removes from each hop.
     shifted: Vec<i64>,
 }
 
-/// How far chains are followed.
+/// Limits for chains.
 #[derive(Clone, Copy)]
 struct Reach {
-    /// This many ways are weighed for one.
+    /// Maximum number of paths that are tried for one chain.
     chain_work: usize,
-    /// This many hops may be too full at a time.
+    /// Maximum number of overloaded hops at a time.
     hops: usize,
 }
 
@@ -73,7 +72,7 @@ struct Open {
     steps: usize,
     nth: usize,
     over: [usize; MAX_REACH_HOPS],
-    /// Its last step, among all that were followed.
+    /// Last step of the chain, among all steps.
     last: Option<usize>,
 }
 
@@ -106,7 +105,7 @@ struct Step {
     way: usize,
 }
 
-/// What one step brings: whether there is room for it, and how full the fullest hop would be.
+/// Effect of a step: whether there is room for it, and the fullness of the fullest hop.
 struct Effect {
     fits: bool,
     worst: f64,
@@ -119,7 +118,7 @@ struct Seeking {
     last: usize,
     open: BinaryHeap<Reverse<Open>>,
     links: Vec<Link>,
-    /// How often chains have led to these hops.
+    /// Number of chains that led to these hops.
     reached: BTreeMap<[usize; MAX_REACH_HOPS], usize>,
 }
 
@@ -212,7 +211,7 @@ impl<'p> Repairing<'_, 'p> {
         pools.map(stretch).fold(1.0, f64::max)
     }
 
-    /// Whether no hop was given up.
+    /// Returns whether no goal was dropped.
     fn run(&mut self) -> bool {
         let mut all = true;
         let mut over: BTreeSet<_> = self.hops().filter(|&hop| self.state.is_over(hop)).collect();
@@ -345,7 +344,7 @@ impl<'p> Repairing<'_, 'p> {
         }
     }
 
-    /// One step further, in all ways that relieve the last of the hops that are too full.
+    /// Adds a step in all ways that relieve the last overloaded hop.
     fn follow(&mut self, at: &Open, chain: &[Step], seeking: &mut Seeking) -> Option<Vec<Step>> {
         let (&hop, others) = at.over().split_last()?;
         let mut over = Vec::new();
@@ -369,7 +368,7 @@ impl<'p> Repairing<'_, 'p> {
         None
     }
 
-    /// The hops that are too full after one step more, of these and those that it comes to.
+    /// Returns the overloaded hops after one more step, among these and those of the step.
     fn over_after(&mut self, others: &[usize], step: Step, over: &mut Vec<usize>) {
         self.left = self.left.saturating_sub(1);
         over.clear();

@@ -7,10 +7,10 @@ pub(super) struct State<'p> {
     pub(super) problem: &'p Problem,
     pub(super) pools: &'p [Pool],
     ways: Vec<usize>,
-    /// By hop.
+    /// Load of each hop.
     loads: Vec<u64>,
     on: Vec<Vec<usize>>,
-    /// By hop: load over capacity that is no trouble, and the most load that is within it.
+    /// Allowed fullness of each hop, and the highest load within it.
     allowed: Vec<f64>,
     room: Vec<u64>,
 }
@@ -43,12 +43,12 @@ impl<'p> State<'p> {
         &self.problem.pairs[self.problem.flows[flow].pair][way]
     }
 
-    /// The hops of this way that the flow does not cross now.
+    /// Returns the hops of this path that the flow does not cross now.
     pub(super) fn entered(&self, flow: usize, way: usize) -> impl Iterator<Item = usize> + use<'p> {
         changed(self.way(flow, way), self.hops_of(flow))
     }
 
-    /// The hops that the flow crosses now, and not on this way.
+    /// Returns the hops that the flow crosses now, and not on this path.
     pub(super) fn left(&self, flow: usize, way: usize) -> impl Iterator<Item = usize> + use<'p> {
         changed(self.hops_of(flow), self.way(flow, way))
     }
@@ -151,7 +151,7 @@ impl<'p> State<'p> {
         self.moved().count()
     }
 
-    /// By pool: how full its fullest hop is, and the goal at least.
+    /// Returns the fullness of each pool's fullest hop, or the goal if that is higher.
     pub(super) fn peaks(&self) -> Vec<f64> {
         let peak = |pool: &Pool| pool.peak(|hop| self.fullness(hop));
         self.pools.iter().map(peak).collect()
@@ -181,7 +181,7 @@ fn room(allowed: f64, capacity: f64) -> u64 {
     }
 }
 
-/// The hops of one way that the other does not cross: it would at the same place.
+/// Returns the hops of one path that the other does not cross at the same place.
 fn changed<'w>(way: &'w [usize], other: &'w [usize]) -> impl Iterator<Item = usize> + use<'w> {
     let places = way.iter().zip(other);
     places

@@ -1,4 +1,4 @@
-//! Small problems against all assignments, large ones against their bound.
+//! Small problems compared with all assignments, large ones with their bound.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use reweave_common::split_mix::SplitMix64;
 use super::*;
 use crate::tests::scene::seeded;
 
-/// Leaves that are joined by spines: uplink of leaf l to spine s is hop l * spines + s, the link back
-/// comes as many further on.
+/// Returns leaves joined by spines: the uplink of leaf l to spine s is hop l * spines + s, and the downlinks follow
+/// after all uplinks.
 fn leaf_spine(leaves: usize, spines: usize) -> Problem {
     let hops = 2 * leaves * spines;
     let way = |from: usize, to: usize, spine: usize| {
@@ -38,7 +38,7 @@ fn with_flows(mut problem: Problem, flows: &[(usize, usize, u64)]) -> Problem {
     problem
 }
 
-/// By hop: what is on it.
+/// Returns the fullness of each hop.
 fn loads(problem: &Problem, ways: &[usize]) -> Vec<f64> {
     let mut loads = problem.base.clone();
     for (flow, &way) in problem.flows.iter().zip(ways) {
@@ -51,7 +51,7 @@ fn loads(problem: &Problem, ways: &[usize]) -> Vec<f64> {
         .collect()
 }
 
-/// Sets of hops that stand for one another, directly or by way of others.
+/// Returns sets of equivalent hops, directly or indirectly.
 fn sets(problem: &Problem) -> Vec<BTreeSet<usize>> {
     let mut sets: Vec<BTreeSet<usize>> = Vec::new();
     for flow in &problem.flows {
@@ -72,7 +72,7 @@ fn sets(problem: &Problem) -> Vec<BTreeSet<usize>> {
     sets
 }
 
-/// How full the fullest of each of these sets is, from the worst down, computed again.
+/// Returns the fullness of the fullest hop of each set, worst first, computed independently.
 fn peaks(problem: &Problem, ways: &[usize]) -> Vec<f64> {
     let loads = loads(problem, ways);
     let fullest = |set: &BTreeSet<usize>| set.iter().map(|hop| loads[*hop]).fold(0.0, f64::max);
@@ -156,7 +156,7 @@ fn degraded(leaves: usize, spines: usize) -> Problem {
     problem
 }
 
-/// Between leaves, over ways that there are.
+/// Returns a problem between leaves, over existing paths.
 fn sound(
     problem: &Problem,
     leaves: usize,
@@ -198,8 +198,8 @@ proptest! {
         agrees(&problem)?;
     }
 
-    /// What little work finds is never worse than what there is, and never said to be the best when
-    /// it is not.
+    /// Checks that a result under a low work limit is never worse than the present state, and never wrongly claimed to
+    /// be optimal.
     #[test]
     fn little_work_claims_little(
         flows in prop::collection::vec((0..9usize, 0..3usize, 1..6u64), 1..7),
@@ -227,8 +227,8 @@ proptest! {
         }
     }
 
-    /// A pool that gains too little moves no flow, however much another gains: a flow that goes back makes one fuller
-    /// that gained enough, or one that did not fuller than it was.
+    /// A pool that gains too little moves no flow, whatever another gains: moving a flow back would undo a gain, or
+    /// make such a pool fuller than before.
     #[test]
     fn every_move_serves_gaining_pool(
         flows in prop::collection::vec((0..16usize, 0..3usize, 40..60u64), 2..9),
@@ -330,11 +330,11 @@ fn large_gain_justifies_no_small_move() {
         (found.moves, found.ways[2..].to_vec()),
         (1, vec![0, 0, 1, 1])
     );
-    // What was given up is not said to be met.
+    // Dropped goals are not reported as met.
     assert!(found.gap > 0.0 && found.gap < 0.1, "{found:?}");
 }
 
-/// Who must leave takes the emptiest way, and the others make room as if it had been there.
+/// A flow that must leave takes the emptiest path, and others make room as if it had been there.
 #[test]
 fn flow_without_path_gets_one() {
     let mut problem = with_flows(
@@ -412,7 +412,7 @@ fn uneven_flows_approach_bound() {
     assert!(at_leisure.iter().all(|gap| *gap < 0.07), "{at_leisure:?}");
 }
 
-/// Sixteen on three hops would be 5.3 on each, and what comes in twos makes six of that.
+/// Sixteen on three hops would be 5.3 on each, and flows of size two make six of that.
 #[test]
 fn bound_accounts_for_whole_flows() {
     let sizes = [4, 4, 2, 2, 2, 2];

@@ -1,10 +1,10 @@
-//! The ways of a pair, side by side in memory: code that weighs one weighs the next.
+//! The paths of a pair, contiguous in memory: code that weighs one weighs the next.
 
 use std::ops::Index;
 use std::slice::ChunksExact;
 
-/// Ways by their hops, each over as many as the others, and one at least. A hop that several share has the same place
-/// in all of them, since it is as far from the end.
+/// Paths as hops, all of the same length and at least one hop. A shared hop has the same place in all of them, because
+/// its distance from the end is the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathSet {
     hops: Vec<usize>,

@@ -5,8 +5,7 @@ use reweave_common::ids::NodeId;
 
 use super::{Cause, Subject};
 
-/// One finding of every two of a class that speak of the two directions of one link, where what was
-/// measured of them is alike.
+/// Joins two findings of a class about the two directions of one link, if their measurements are alike.
 pub(super) fn joined<T>(
     found: Vec<(Cause, T)>,
     fabric: &Fabric,
@@ -34,7 +33,7 @@ fn join(known: &mut Cause, other: &Cause, fabric: &Fabric) {
     known.subject = whole(&known.subject, fabric);
 }
 
-/// Of which direction each piece of evidence speaks.
+/// Returns the evidence, with the direction of each piece.
 fn with_direction(cause: &Cause) -> Vec<String> {
     let ways = ways(&cause.subject);
     let evidence = cause.evidence.iter();

@@ -1,4 +1,4 @@
-//! Since when a figure is another one: cumulative sums of what exceeds the usual.
+//! Change points of a series, by cumulative sums of deviations from the usual.
 
 use reweave_common::fabric::Fabric;
 
@@ -12,9 +12,10 @@ use super::{Cause, Class, Subject, cables};
 const MIN_ERROR_SHARE: f64 = 1e-7;
 /// A share of lost probes that no operator can be expected to live with.
 pub(super) const MIN_LOSS_SHARE: f64 = 0.01;
-/// What crosses a link that loses probes and no other that does, loses as many; what others cross as well, fewer.
+/// Least ratio of losses: paths that cross no other lossy link lose as much as the link, and paths that cross further
+/// ones lose less.
 const MIN_LOSS_RATIO: f64 = 0.75;
-/// This many of the last values say how it is now.
+/// Number of values that represent the present.
 const RECENT_VALUES: usize = 4;
 
 /// A change of the mean of a series.
@@ -26,10 +27,10 @@ pub struct Change {
     pub after: f64,
 }
 
-/// In spreads of the series: what is still usual, and how much of more adds up to a change.
+/// In standard deviations of the series: the usual deviation, and the sum of larger ones that counts as a change.
 const CUSUM_SLACK: f64 = 1.0;
 const CUSUM_THRESHOLD: f64 = 10.0;
-/// This many values first show what is usual.
+/// Number of first values that define the baseline.
 pub(super) const BASELINE_VALUES: usize = 16;
 /// A change by less than this part is not felt.
 const MIN_RELATIVE_CHANGE: f64 = 0.2;
@@ -59,14 +60,14 @@ pub fn changes(values: &[f64]) -> Option<Change> {
                 let at = since + later.unwrap_or(0);
                 return Some(Change { at, before, after });
             }
-            // It went by: what comes later may stay.
+            // The deviation was temporary: a later one may persist.
             (sum, since) = (0.0, place + 1);
         }
     }
     None
 }
 
-/// What is worse than it was.
+/// A value that became worse.
 #[derive(Default)]
 pub(super) struct Worse {
     pub(super) slower: Vec<Cause>,
@@ -133,7 +134,7 @@ impl Change {
     }
 }
 
-/// Where nothing is known to lose probes now, picks the ones that began to lose the most.
+/// If no link is known to lose probes now, returns those whose loss increased the most.
 pub(super) fn lossiest(lossier: Vec<Lossier>, fabric: &Fabric) -> Option<Cause> {
     let most = lossier.first()?.after;
     let is_it = |it: &Lossier| it.after >= MIN_LOSS_SHARE && it.after > MIN_LOSS_RATIO * most;
@@ -150,7 +151,7 @@ pub(super) fn lossiest(lossier: Vec<Lossier>, fabric: &Fabric) -> Option<Cause> 
     })
 }
 
-/// What became slower at the same time may be crossed by the same probes.
+/// Adds a series that became slower. Series that changed at the same time may share a link.
 fn note(slower: &mut Vec<(f64, Cause)>, ago_s: f64, every_s: f64, finding: Cause) {
     let mut known = slower.iter_mut();
     let Some((_, known)) = known.find(|(at_s, _)| (at_s - ago_s).abs() <= every_s) else {

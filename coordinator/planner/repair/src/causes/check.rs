@@ -31,14 +31,14 @@ impl Evidence {
         self.check_unity(fabric)
     }
 
-    /// Nothing is quicker than what it goes over.
+    /// Checks that no rate exceeds that of its link.
     fn check_rates(&self, fabric: &Fabric) -> Checked {
         each(&self.flows, |it| it.check_rate(fabric))?;
         each(&self.ports, |it| it.check_rate(fabric))?;
         each(&self.pairs, |it| it.check_rate(fabric))
     }
 
-    /// Nothing is said twice, and otherwise.
+    /// Checks that no subject is described twice in contradictory ways.
     fn check_unity(&self, fabric: &Fabric) -> Checked {
         said_once(&self.hosts, fabric)?;
         said_once(&self.ports, fabric)?;
@@ -48,8 +48,8 @@ impl Evidence {
         said_once(&self.jobs, fabric)
     }
 
-    /// Without what cannot be, and without all that is said of something in two ways; and why it is left
-    /// out. Where many measure, one who is wrong does not silence the others.
+    /// Removes impossible and contradictory evidence, and returns the reasons. With many sources, a wrong one does not
+    /// discard the others.
     pub fn sifted(mut self, fabric: &Fabric) -> (Sifted, Vec<String>) {
         let mut errors = Vec::new();
         sift(&mut self.ports, fabric, &mut errors);
@@ -64,7 +64,7 @@ impl Evidence {
         (Sifted(self), doubts.collect())
     }
 
-    /// What is left out, and why.
+    /// Returns reasons for evidence that is left out.
     pub fn doubts(&self, fabric: &Fabric) -> Vec<String> {
         let flows = self.flows.iter().filter(|it| is_unknown(&it.path));
         let unknown = flows.map(|it| not_followed("a flow", &it.path));
@@ -86,7 +86,7 @@ impl Evidence {
             .collect()
     }
 
-    /// Of flows that say over which nodes they go, and not by which of parallel links.
+    /// Returns doubts about flows that name their nodes but not which of parallel links they cross.
     fn doubts_of_cables(&self, fabric: &Fabric) -> impl Iterator<Item = String> {
         let is_unsure = |flow: &&FlowFacts| {
             let way = passages(fabric, &flow.path, &flow.links).unwrap_or_default();
@@ -124,8 +124,7 @@ impl Evidence {
 }
 
 impl Sifted {
-    /// What is left out of what hosts and their probes say. A series that is short grows while it is
-    /// watched.
+    /// Returns doubts about the evidence of hosts and probes. A short series is no doubt, because it grows.
     pub fn doubts(&self, fabric: &Fabric) -> Vec<String> {
         let of_cables = self.0.doubts_of_cables(fabric);
         of_cables.chain(self.0.doubts_of_hosts(fabric)).collect()
@@ -150,7 +149,7 @@ fn sound<T: EvidenceItem>(all: &[T], fabric: &Fabric) -> Checked {
     each(all, |it| it.check(fabric))
 }
 
-/// What is wrong with the first that anything is wrong with, and which that is.
+/// Returns the error of the first invalid item, with its index.
 fn each<T: EvidenceItem>(all: &[T], check: impl Fn(&T) -> Checked) -> Checked {
     let mut all = all.iter().enumerate();
     all.try_for_each(|(entry, one)| check(one).map_err(|error| error.at(T::LIST_NAME, entry)))
@@ -164,7 +163,7 @@ fn said_once<T: EvidenceItem>(all: &[T], fabric: &Fabric) -> Checked {
     }
 }
 
-/// Of what several speak, and say other things; and who is the first to say them.
+/// Returns subjects on which several items disagree, with the first item of each.
 fn contradicted<T: EvidenceItem>(all: &[T], fabric: &Fabric) -> BTreeMap<String, usize> {
     let (mut said, mut contradicted) = (BTreeMap::new(), BTreeMap::new());
     for (entry, one) in all.iter().enumerate() {

@@ -11,10 +11,10 @@ use super::{Cause, Class, Subject, mtu};
 
 /// Fewer hosts than these have no majority to differ from.
 const MIN_HOSTS: usize = 3;
-/// Of this many hosts, those who are one in four of them were hardly set by mistake one by one.
+/// From this number of hosts on, a quarter of them that differ are taken for a deliberate group.
 const MIN_HOSTS_OF_GROUPS: usize = 8;
 const MIN_GROUP_SHARE: f64 = 0.25;
-/// Of a group that is reported.
+/// Maximum number of named hosts of a group.
 const MAX_NAMED_HOSTS: usize = 4;
 /// Clocks further apart than this cannot be compared.
 const MAX_SKEW_MS: f64 = 500.0;
@@ -52,7 +52,7 @@ fn lint(evidence: &Evidence, fabric: &Fabric) -> Vec<Cause> {
         .collect()
 }
 
-/// Who has which value of each setting.
+/// Hosts with each value of each setting.
 type Values<'e> = BTreeMap<String, BTreeSet<&'e str>>;
 
 /// Settings of which there are several values, and none that most hosts have: then it is unknown which are set wrongly,
@@ -82,7 +82,7 @@ fn is_split(values: &Values<'_>) -> bool {
     values.len() > 1 && hosts.len() == all && !is_own && usual(values).is_none()
 }
 
-/// As hosts say, and their ports.
+/// Returns the settings of hosts and of their ports.
 fn settings<'e>(evidence: &'e Evidence, fabric: &Fabric) -> BTreeMap<String, Values<'e>> {
     let mut values: BTreeMap<String, Values<'e>> = BTreeMap::new();
     let mut note = |setting: &str, value: String, host| {
@@ -115,7 +115,7 @@ fn settings<'e>(evidence: &'e Evidence, fabric: &Fabric) -> BTreeMap<String, Val
     values
 }
 
-/// What most hosts have, and who they are.
+/// Returns the most common value, with its hosts.
 fn usual<'v, 'e>(values: &'v Values<'e>) -> Option<(&'v String, &'v BTreeSet<&'e str>)> {
     let all: usize = values.values().map(BTreeSet::len).sum();
     let usual = values.iter().max_by_key(|(_, hosts)| hosts.len());

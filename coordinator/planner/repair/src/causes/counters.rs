@@ -1,4 +1,4 @@
-//! What counters of ports say by themselves.
+//! Findings from counters of ports alone.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const MAX_CORRECTED_BIT_SHARE: f64 = 1e-5;
 /// A port that is made to pause for longer than this part of the time has a receiver behind it that
 /// does not keep up.
 const MAX_PAUSED_SHARE: f64 = 0.1;
-/// Of a deadlock: paused all the time, and nothing sent.
+/// Least share of paused time of a deadlock, in which nothing is sent.
 const MIN_DEADLOCK_PAUSED_SHARE: f64 = 0.95;
 const MAX_DEADLOCK_GBPS: f64 = 1e-3;
 
@@ -71,7 +71,7 @@ fn flap(port: &PortFacts, fabric: &Fabric) -> Result<Option<Cause>, EvidenceErro
     Ok((times > 0).then(|| Class::NicFlap.cause(link, confidence, said)))
 }
 
-/// Who pauses its peers because it is itself made to pause only passes on what begins elsewhere.
+/// A port that pauses its peer because it is paused itself only passes on a pause from elsewhere.
 fn storms(evidence: &Evidence, fabric: &Fabric) -> Vec<Cause> {
     let storms = evidence.ports.iter();
     let storms: Vec<_> = storms.filter_map(|port| storm(port, fabric)).collect();
@@ -87,7 +87,7 @@ fn paused(port: &PortFacts) -> Option<f64> {
     port.paused_share.filter(|&share| share > MAX_PAUSED_SHARE)
 }
 
-/// The one who keeps its peer pausing: its own counter says so, or its peer's.
+/// Returns the cause of a pause storm: the port that pauses its peer, by its own or the peer's counter.
 fn storm(port: &PortFacts, fabric: &Fabric) -> Option<Cause> {
     let (culprit, said) = match (port.pause_storms, paused(port)) {
         (0, None) => return None,

@@ -1,4 +1,4 @@
-//! Why evidence is refused.
+//! Reasons why evidence is refused.
 
 use reweave_common::units::Rate;
 use thiserror::Error;
@@ -18,7 +18,7 @@ pub enum EvidenceError {
     NoSuchNode { name: String },
     #[error("{a} and {b} are not linked in the fabric")]
     NotLinked { a: String, b: String },
-    /// A link of that name joins others, or there is none.
+    /// A link of that name joins other nodes, or does not exist.
     #[error("no link {link} joins {a} and {b}")]
     NoSuchLink { link: String, a: String, b: String },
     /// A link is named for other hops than there are.
@@ -70,7 +70,7 @@ pub enum EvidenceError {
         claimed: Rate,
         most: Rate,
     },
-    /// It is unknown what such a series is of.
+    /// The kind of the series is unknown.
     #[error("{of:?} is nothing that a series is of: there are {}", KNOWN_SERIES.join(", "))]
     NoSuchSeries { of: String },
     /// Two that speak of the same, and say other things.
@@ -79,7 +79,7 @@ pub enum EvidenceError {
 }
 
 impl EvidenceError {
-    /// In which entry of which list.
+    /// Adds the list and the index of the entry.
     pub(super) fn at(self, list: &'static str, entry: usize) -> Self {
         let error = Box::new(self);
         Self::At { list, entry, error }

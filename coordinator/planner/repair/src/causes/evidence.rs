@@ -1,4 +1,4 @@
-//! All that a diagnosis goes by. Nodes are called by their names in the fabric; what is left out was not measured.
+//! All inputs of a diagnosis. Nodes have the names of the fabric; absent values were not measured.
 
 use std::fmt;
 
@@ -25,14 +25,14 @@ pub struct Evidence {
     pub pairs: Vec<PairFacts>,
 }
 
-/// What came of probes of one flow.
+/// Results of the probes of one flow.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probed {
     /// All nodes the probes passed, from sender to receiver, and back to the sender where answers
     /// count; `*` for one that is not known.
     pub path: Vec<String>,
-    /// By which link from each of them to the next, `*` where that is not known; empty where none is named.
+    /// Link from each node to the next, `*` if it is unknown; empty if none is named.
     #[serde(default)]
     pub links: Vec<String>,
     pub sent: u64,
@@ -44,22 +44,22 @@ pub struct Probed {
     pub large_lost: u64,
 }
 
-/// What one end of a link counted over the time looked at.
+/// Counters of one end of a link over the observed time.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PortFacts {
     pub node: String,
-    /// Who is at the other end.
+    /// Node at the other end.
     pub peer: String,
-    /// Whose end it is, where several links join the two.
+    /// Link of the end, if several join the two nodes.
     pub link: Option<String>,
-    /// Of the frames that came in.
+    /// Share of received frames with errors.
     pub frame_error_share: Option<f64>,
     pub corrected_bit_share: Option<f64>,
     pub link_downs: u64,
     /// The part of the time that it was made to pause by its peer.
     pub paused_share: Option<f64>,
-    /// It has made its peer pause for suspiciously long so often.
+    /// Number of times that it paused its peer for suspiciously long.
     pub pause_storms: u64,
     pub oversized: u64,
     /// Packets it had to send and dropped.
@@ -78,7 +78,7 @@ pub struct HostFacts {
     pub pcie_most_gts: Option<f64>,
     pub pcie_lanes: Option<u32>,
     pub pcie_most_lanes: Option<u32>,
-    /// What distinguishes peers: GID index, DSCP, ECN, rail and the like, as set.
+    /// Settings that should be equal on peers: GID index, DSCP, ECN, rail and others.
     pub settings: std::collections::BTreeMap<String, String>,
     pub clock_skew_ms: Option<f64>,
     pub cpu_busy_share: Option<f64>,
@@ -86,7 +86,7 @@ pub struct HostFacts {
     pub unsent: Vec<UnsentFacts>,
 }
 
-/// By reason, the number of probes due to a peer that never left.
+/// Number of unsent probes to a peer, by reason.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UnsentFacts {
@@ -101,11 +101,11 @@ pub struct UnsentFacts {
 #[serde(deny_unknown_fields)]
 pub struct FlowFacts {
     pub path: Vec<String>,
-    /// As of probes.
+    /// As in probes.
     #[serde(default)]
     pub links: Vec<String>,
     pub gbps: f64,
-    /// The highest of the readings that this is the mean of, and how many there are, where that is known.
+    /// Highest of the readings whose mean this is, and their number, if known.
     #[serde(default)]
     pub most_gbps: Option<f64>,
     #[serde(default)]
@@ -114,7 +114,7 @@ pub struct FlowFacts {
     pub job: Option<String>,
 }
 
-/// How many hops it is from one host to another, each way.
+/// Number of hops between two hosts, in each direction.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
@@ -128,15 +128,15 @@ pub struct Trace {
 #[serde(default, deny_unknown_fields)]
 pub struct JobFacts {
     pub job: String,
-    /// By rank: its host.
+    /// Host of each rank.
     pub ranks: Vec<String>,
     pub tensor_groups: Vec<Vec<usize>>,
     pub pipeline_stages: Vec<Vec<usize>>,
-    /// Who reduces around a ring, in its order.
+    /// Ranks of a ring reduction, in ring order.
     pub ring: Vec<usize>,
     /// World size and time of an all-reduce of the same size.
     pub allreduce_ms: Vec<(f64, f64)>,
-    /// In this many collectives this rank was first: by rank.
+    /// Number of collectives in which each rank arrived first.
     pub first: Vec<u64>,
     /// Time computing and communicating in an iteration, by rank.
     pub compute_ms: Vec<f64>,
@@ -145,7 +145,7 @@ pub struct JobFacts {
     pub rest_share: Option<f64>,
     /// Collectives, each with how long it took from each rank to the next around the ring.
     pub collectives: Vec<CollectiveFacts>,
-    /// What it will send over each hop when it starts, if it has not.
+    /// Expected load of each hop when the job starts, if it has not started yet.
     pub will_send: Vec<Demand>,
 }
 
@@ -166,7 +166,7 @@ pub struct PairTime {
     /// Nodes of its path; empty when it is not known.
     #[serde(default)]
     pub path: Vec<String>,
-    /// As of probes.
+    /// As in probes.
     #[serde(default)]
     pub links: Vec<String>,
 }
@@ -186,7 +186,7 @@ pub struct Series {
     pub of: String,
     /// Where: a host, or the two ends of a link, the one that counted first.
     pub at: Vec<String>,
-    /// Which link, where several join the two.
+    /// Link, if several join the two nodes.
     #[serde(default)]
     pub link: Option<String>,
     pub every_s: f64,
@@ -203,9 +203,9 @@ pub struct PairFacts {
     pub gbps: f64,
 }
 
-/// What a series may be of.
+/// Kinds of series.
 pub(super) const KNOWN_SERIES: [&str; 4] = ["latency_us", "loss", "errors", "corrected_bit_share"];
-/// What stands for a node that is not known.
+/// Stands for an unknown node.
 pub(super) const UNKNOWN_NODE: &str = "*";
 
 pub(super) fn node(fabric: &Fabric, name: &str) -> Result<NodeId, EvidenceError> {
@@ -308,7 +308,7 @@ impl fmt::Display for UnsentFacts {
 }
 
 impl PortFacts {
-    /// What it counts as incoming came this way.
+    /// Returns the direction of the link that its incoming counters measure.
     pub(super) fn incoming(&self, fabric: &Fabric) -> Result<Passage, EvidenceError> {
         passage(fabric, [&self.peer, &self.node], self.link.as_deref())
     }

@@ -1,4 +1,4 @@
-//! What of evidence can be at all, item by item.
+//! Checks whether each item of evidence is possible.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
@@ -11,13 +11,13 @@ use super::evidence::{
 use super::passages::{Passage, passage, passages};
 use super::routes::rate;
 
-/// What counts down in a packet has no room for more.
+/// Maximum of the hop count field in a packet.
 const MAX_HOPS: u32 = 255;
 /// No network of IPv4 takes less.
 const MIN_MTU_BYTES: u32 = 68;
-/// What a counter of bits in a second can hold.
+/// Maximum of a counter of bits per second.
 const MAX_RATE_GBPS: f64 = 2e10;
-/// What a counter of microseconds can hold.
+/// Maximum of a counter of microseconds.
 const MAX_SKEW_MS: f64 = 1e16;
 /// No network has seen this many probes, or collectives, of one kind; of more, sums would be wrong.
 const MAX_COUNT: f64 = 1e12;
@@ -28,19 +28,19 @@ pub(super) type Checked = Result<(), EvidenceError>;
 
 /// One thing that was measured.
 pub(super) trait EvidenceItem {
-    /// Where evidence lists it.
+    /// Name of the list in the evidence.
     const LIST_NAME: &'static str;
 
     /// Whether it fits the fabric, and can be at all.
     fn check(&self, fabric: &Fabric) -> Checked;
 
-    /// Whether it is no quicker than what it goes over. What is counted while it is watched may be for a moment, as a
-    /// queue takes in what the link carries later.
+    /// Checks that the rate does not exceed that of its link. A rate counted over a moment may do so, because a queue
+    /// takes in what the link carries later.
     fn check_rate(&self, _: &Fabric) -> Checked {
         Ok(())
     }
 
-    /// Of what it alone may speak, if of anything.
+    /// Returns the subject that only one item may describe, if there is one.
     fn of(&self, _: &Fabric) -> Option<String> {
         None
     }
@@ -149,7 +149,7 @@ impl EvidenceItem for PortFacts {
         Some(format!("the port of {}{by}", self.place()))
     }
 
-    /// Who names the only link says no more than who does not.
+    /// An item that names the only link is equal to one that names none.
     fn agrees(&self, other: &Self) -> bool {
         let link = other.link.clone();
         Self {
@@ -351,7 +351,7 @@ impl EvidenceItem for Series {
             passage(fabric, [peer, end], self.link.as_deref())?;
         }
         more_than_nothing("the time between values", of, self.every_s)?;
-        // How quick something is may be reported beside how quick it is as a rule.
+        // A rate may exceed its usual value.
         let most = match &self.of[..] {
             "latency_us" | "errors" => MAX_VALUE,
             _ => 1.0,
@@ -363,7 +363,7 @@ impl EvidenceItem for Series {
         sizes.try_for_each(|value| within("a value", || self.place(), value, most))
     }
 
-    /// As of ports, of several links between the same ends.
+    /// As for ports of parallel links.
     fn of(&self, fabric: &Fabric) -> Option<String> {
         let by = match &self.at[..] {
             [end, peer] => {
@@ -389,7 +389,7 @@ impl Series {
 }
 
 impl JobFacts {
-    /// Of each rank, or of none.
+    /// Lists by rank must be complete or empty.
     fn check_by_rank(&self) -> Checked {
         let lists = [
             ("first", self.first.len()),

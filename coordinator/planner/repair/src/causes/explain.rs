@@ -1,8 +1,7 @@
-//! Why a job is slow: its slowest collective, the pair of ranks that took longest, their path, the
-//! link of it that is worst off, and the cause.
+//! Why a job is slow: its slowest collective, the slowest pair of ranks, their path, the worst link on it, and the
+//! cause.
 //!
-//! A job tells of its collectives itself, or its traffic shows what its hosts send each other in each
-//! iteration.
+//! The collectives come from the job's own report, or its traffic shows what its hosts exchange in each iteration.
 
 use std::collections::BTreeSet;
 
@@ -16,23 +15,23 @@ use super::evidence::{CollectiveFacts, Evidence, JobFacts, PairTime, UNKNOWN_NOD
 use super::passages::{EvidencePath, Passage};
 use super::{Cause, Class, Subject, diagnose};
 
-/// With less than this part of an iteration on the wires, they are not what a job waits for.
+/// Below this share of communication time, a job does not wait for the network.
 const MIN_COMMUNICATION_SHARE: f64 = 0.1;
 /// Pairs that send for nearly as long as any: of those the slowest one is it.
 const MIN_SENDING_RATIO: f64 = 0.9;
 
-/// What the hosts of a job send each other, as it is measured while it runs.
+/// Measured traffic between the hosts of a running job.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     pub job: String,
-    /// Where its traffic repeats itself.
+    /// Absent if its traffic is not periodic.
     pub beat: Option<IterationPeriod>,
-    /// The slowest collective, where the job reports its collectives.
+    /// Slowest collective, if the job reports its collectives.
     pub collective: Option<ExplainedCollective>,
     pub pairs: Vec<ExchangedPair>,
 }
 
-/// As the communication library calls it, and how long one takes, where that is known.
+/// Name in the communication library, and duration of one collective, if known.
 #[derive(Debug, Clone)]
 pub struct ExplainedCollective {
     pub name: String,
@@ -43,11 +42,11 @@ pub struct ExplainedCollective {
 #[derive(Debug, Clone)]
 pub struct ExchangedPair {
     pub hosts: [String; 2],
-    /// Where it is known who of it they are.
+    /// Its ranks in the collective, if known.
     pub ranks: Option<[usize; 2]>,
     /// While it sends.
     pub rate: Rate,
-    /// The part of the time that it sends, where that is known.
+    /// Share of the time in which it sends, if known.
     pub busy_share: Option<f64>,
     /// Empty when it is not known.
     pub way: EvidencePath,
@@ -55,7 +54,7 @@ pub struct ExchangedPair {
     pub ways: Vec<EvidencePath>,
 }
 
-/// Nothing when there is no such job, or it has no collectives.
+/// Returns none if there is no such job, or it has no collectives.
 pub fn explain(
     evidence: &Evidence,
     fabric: &Fabric,
@@ -106,7 +105,7 @@ fn collectives<'e>(
     facts.flat_map(|facts| facts.collectives.iter().map(move |it| (facts, it)))
 }
 
-/// Of the collectives that say how long their pairs took the slowest, and the slowest of these.
+/// Returns the slowest collective of those with durations of pairs, and its slowest pair.
 fn slowest<'e>(
     evidence: &'e Evidence,
     job: &'e str,
@@ -119,7 +118,7 @@ fn slowest<'e>(
     reports.max_by(|(_, a, _), (_, b, _)| a.ms.total_cmp(&b.ms))
 }
 
-/// Those that took longer than the slowest that says more.
+/// Returns the collectives without such detail that took longer than it.
 fn silent<'e>(
     evidence: &'e Evidence,
     job: &'e str,
@@ -144,7 +143,7 @@ fn ways_between(evidence: &Evidence, job: &str, ends: &[String; 2]) -> Vec<Evide
     ways.into_iter().collect()
 }
 
-/// The part of a way that leads from one to the other.
+/// Returns the part of a path that leads from one node to the other.
 fn way_between(
     nodes: &[String],
     links: &[String],
@@ -242,7 +241,7 @@ pub fn explain_exchange(
     Ok(Some(explanation))
 }
 
-/// By ways that others take: those over what is wrong, if there are some, as far as they agree.
+/// Returns the path supposed from paths of other flows: those over a problem, if any, as far as they agree.
 fn supposed(
     explanation: &mut Explanation,
     ways: &[EvidencePath],
@@ -282,7 +281,7 @@ fn crossed(fabric: &Fabric, way: &[Passage]) -> Vec<Subject> {
     hops.map(|hop| subject_of(fabric, hop)).collect()
 }
 
-/// What all these have in common; nothing where some are longer than others.
+/// Returns the common part of the paths; none if their lengths differ.
 fn common(all: &[&Vec<String>]) -> Vec<String> {
     let Some((first, others)) = all.split_first() else {
         return vec![];
@@ -303,7 +302,7 @@ fn common(all: &[&Vec<String>]) -> Vec<String> {
         .collect()
 }
 
-/// How long of an iteration there is something on the wires, in seconds.
+/// Returns the communication time of an iteration in seconds.
 fn wires(beat: &IterationPeriod) -> f64 {
     beat.period.saturating_sub(beat.gap).as_secs_f64()
 }
@@ -327,7 +326,7 @@ fn rest(beat: &IterationPeriod) -> Option<String> {
 }
 
 impl Exchange {
-    /// What the job reports, or else what its traffic shows, and how long that takes.
+    /// Returns the collective that the job reports, or else what its traffic shows, with its duration.
     fn collective(&self, beat: Option<IterationPeriod>) -> (Option<String>, Option<f64>) {
         match &self.collective {
             Some(report) => (Some(report.name.clone()), report.ms),
@@ -338,7 +337,7 @@ impl Exchange {
         }
     }
 
-    /// Of the flows that send the longest, the one with the lowest rate; and all others.
+    /// Returns the slowest of the flows that send the longest, and all others.
     fn slowest(&self) -> Option<(&ExchangedPair, Vec<&ExchangedPair>)> {
         let share = |pair: &ExchangedPair| pair.busy_share.unwrap_or(1.0);
         let longest = self.pairs.iter().map(share).fold(0.0, f64::max);
@@ -360,7 +359,7 @@ fn distance(subject: &Subject) -> u8 {
     }
 }
 
-/// That a way leads by one of parallel links, and it is not known by which.
+/// Returns a doubt if the path crosses one of parallel links, and it is unknown which.
 fn unsure(fabric: &Fabric, way: &[Passage]) -> Option<String> {
     let Passage { hop, .. } = way.iter().find(|it| !it.is_sure)?;
     let to = fabric.link(hop.link).far(hop.from).node;
@@ -393,7 +392,7 @@ fn blame(
         Subject::Pair(pair) => pair.iter().all(|host| explanation.hosts.contains(host)),
         other => on_path.iter().any(|hop| hop.touches(other)),
     };
-    // What is said of the way itself before what is said of its ends; of those the surest.
+    // Findings about the path win over those about its ends; then the surest wins.
     let concerned = findings
         .iter()
         .filter(|it| it.class.slows())

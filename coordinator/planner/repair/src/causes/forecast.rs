@@ -1,4 +1,4 @@
-//! What will go wrong: optics whose errors climb, and links that a job's start will fill.
+//! Forecasts: optics with growing error rates, and links that the start of a job will fill.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::{Cause, Class, Subject, cables, change, jobs};
 
 /// Forward error correction fails at about this share of bits.
 const FEC_FAILURE_SHARE: f64 = 1e-3;
-/// How far ahead an optic's end is worth a word.
+/// Maximum time until a predicted failure that is reported.
 const MAX_FORECAST_S: f64 = 7.0 * 86_400.0;
-/// What an exponential must explain of its course.
+/// Least share of the variance that an exponential must explain.
 const MIN_EXPLAINED_SHARE: f64 = 0.8;
 const MIN_VALUES: usize = 8;
 /// A link is full from this share on.
@@ -61,7 +61,7 @@ fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
     Ok(cables::joined(findings, fabric, |(), ()| true))
 }
 
-/// Those that lead where a hop leads: which of them something takes, its path does not say.
+/// Returns the hops parallel to a hop, because a path does not say which one is used.
 fn abreast(fabric: &Fabric, hop: Hop) -> Vec<Hop> {
     let far = fabric.link(hop.link).far(hop.from).node;
     let links = fabric.links_between(hop.from, far);
@@ -76,7 +76,7 @@ fn either(fabric: &Fabric, hops: &[Hop]) -> Subject {
     }
 }
 
-/// What links carry now and jobs will bring when they start, hop by hop; parallel links are one.
+/// Sums up the present load and that of jobs to be started, per hop; parallel links count as one.
 fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let counted = counted(evidence, fabric)?;
     let mut findings = Vec::new();
@@ -90,7 +90,7 @@ fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
             let counted: f64 = abreast.iter().filter_map(|it| counted.get(it)).sum();
             // Flows that are listed are counted as well.
             let now = of(&others).max(counted - of(&own));
-            // Of what is full a little more is no news.
+            // A small increase on a full link is not reported.
             let is_news =
                 now < MIN_FULL_SHARE * capacity || more >= (1.0 - MIN_FULL_SHARE) * capacity;
             if is_news && now + more >= MIN_FULL_SHARE * capacity {
@@ -109,7 +109,7 @@ fn saturating(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Eviden
 /// Gb/s by hop, parallel links by the first.
 type Loads = BTreeMap<Hop, f64>;
 
-/// What ports say that they send, each link by itself; who says it twice sends it once.
+/// Returns the sending rates that ports report for each link; duplicates count once.
 fn counted(evidence: &Evidence, fabric: &Fabric) -> Result<Loads, EvidenceError> {
     let mut counted = Loads::new();
     for port in &evidence.ports {
@@ -120,7 +120,7 @@ fn counted(evidence: &Evidence, fabric: &Fabric) -> Result<Loads, EvidenceError>
     Ok(counted)
 }
 
-/// What listed flows bring: those of this job, and all others.
+/// Returns the loads of listed flows: of this job, and of all others.
 fn carried(
     evidence: &Evidence,
     fabric: &Fabric,

@@ -9,11 +9,11 @@ use super::evidence::{Evidence, FlowFacts, HostFacts};
 use super::routes::{Loads, MIN_ELEPHANT_SHARE, Sent, rate};
 use super::{Cause, Class, Subject};
 
-/// What all its flows get, against the others' median, on a host that is slow.
+/// Ratio of all flows' rates on a slow host to the median of others.
 const MAX_SLOW_RATIO: f64 = 0.7;
-/// As many others must agree that it is slow.
+/// Minimum number of other hosts for a comparison.
 const MIN_PEERS: usize = 2;
-/// Of fewer readings each may be of a moment in which a flow began, rested or ended.
+/// Minimum number of readings: a single one may fall on a start, a pause or an end of a flow.
 const MIN_READINGS: usize = 3;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
@@ -84,7 +84,7 @@ fn straggler(host: &str, flows: &[Heard<'_>]) -> Option<Cause> {
 struct Heard<'e> {
     ends: [&'e str; 2],
     flow: &'e FlowFacts,
-    /// What the narrower of its hosts' links can carry.
+    /// Capacity of the narrower of its hosts' links.
     width_gbps: f64,
 }
 
@@ -104,7 +104,7 @@ impl<'e> Heard<'e> {
         self.flow.readings.is_none_or(|it| it >= MIN_READINGS)
     }
 
-    /// In each of its readings, where others get so much that ports matter to them.
+    /// Whether every reading is below the usual rate of others, if that is high enough for ports to matter.
     fn is_below(&self, usual: f64) -> bool {
         let most = self.flow.most_gbps.unwrap_or(self.flow.gbps);
         self.is_measured()

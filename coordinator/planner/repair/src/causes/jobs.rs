@@ -1,4 +1,4 @@
-//! What jobs do to themselves: ranks, groups and stages against racks, and where their time goes.
+//! Problems within jobs: ranks, groups and stages that do not fit racks, and the parts of an iteration.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
@@ -8,26 +8,26 @@ use super::evidence::{Evidence, JobFacts, node};
 use super::{Cause, Class, Subject};
 use crate::paths::Atlas;
 
-/// Crossing racks this much more often than needed is worth a new order.
+/// Ratio of rack crossings to the necessary ones at which a new order is recommended.
 const MAX_CROSSING_RATIO: f64 = 1.5;
-/// What a straight line must explain of all-reduce times, and how much better than a logarithm.
+/// Least share of the variance of all-reduce times that a line must explain, and its required lead over a logarithm.
 const MIN_LINEAR_FIT: f64 = 0.98;
 /// A rank that is first this often is no accident.
 const MIN_FIRST_SHARE: f64 = 0.9;
-/// As many collectives say something about who is first.
+/// Minimum number of collectives for a statement about the first rank.
 const MIN_COLLECTIVES: u64 = 10;
-/// With less than this part of the time communicating, the fabric is not what slows a job.
+/// Below this share of communication time, the network does not slow a job.
 const MIN_COMMUNICATION_SHARE: f64 = 0.1;
 /// A rank that computes so much longer than the median holds the others up.
 const MIN_COMPUTE_RATIO: f64 = 1.3;
 /// A rank that others wait for spends less of the time than any other in collectives, and as many others wait.
 const MAX_WAITING_RATIO: f64 = 0.6;
 const MIN_WAITING_RANKS: usize = 2;
-/// Of an iteration.
+/// Least share of an iteration.
 const MIN_WAIT_SHARE: f64 = 0.1;
 /// A host whose processors have nothing left to give.
 const MIN_BUSY_SHARE: f64 = 0.95;
-/// Where the usual host of a job is as busy, none of them is the odd one.
+/// If the median host of a job is busy as well, no host is an outlier.
 const MAX_BUSY_RATIO: f64 = 0.7;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
@@ -49,7 +49,7 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
     Ok(findings)
 }
 
-/// By rank: the switch its host hangs on.
+/// Returns the switch of each rank's host.
 fn racks(job: &JobFacts, fabric: &Fabric) -> Result<Vec<NodeId>, EvidenceError> {
     let atlas = Atlas::new(fabric);
     let rack = |host: &String| Ok(atlas.door(node(fabric, host)?));
@@ -80,7 +80,7 @@ fn pipeline(job: &JobFacts, racks: &[NodeId]) -> Option<Cause> {
     (crossings > needed).then(|| Class::PipelineAcrossSpine.cause(job.subject(), 0.85, said))
 }
 
-/// By pipeline, of which each stage has a rank in its turn: the racks of its stages.
+/// Returns the racks of each pipeline's stages, for pipelines with one rank per stage.
 fn pipelines(job: &JobFacts, racks: &[NodeId]) -> Vec<Vec<NodeId>> {
     let stages = job.pipeline_stages.iter().filter(|it| !it.is_empty());
     let pipelines = stages.clone().map(Vec::len).min().unwrap_or(0);
@@ -213,7 +213,7 @@ fn host_bound(job: &JobFacts) -> Option<Cause> {
         .then(|| Class::HostBound.cause(job.subject(), 0.8, said))
 }
 
-/// One rank spends far less time in collectives than the others: they wait there until it comes.
+/// Finds a rank that spends far less time in collectives than the others: these wait for it.
 fn late(job: &JobFacts) -> Option<Cause> {
     let own = job.communicate_ms.iter().copied().enumerate();
     let (rank, least) = own.min_by(|a, b| a.1.total_cmp(&b.1))?;

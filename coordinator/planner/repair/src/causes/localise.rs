@@ -1,8 +1,8 @@
-//! Where probes get lost: votes of traced paths.
+//! Locates the loss of probes by votes of traced paths.
 //!
-//! Each direction of a link, each host and each switch is weighed by how much likelier the losses are if it alone loses
-//! more than the rest. The likeliest goes first, and with it all probes that crossed it; what is left is weighed again.
-//! What is nearly as likely cannot be distinguished from it.
+//! For each direction of a link, host and switch, it computes how much likelier the losses are if that element alone
+//! loses more than the rest. The likeliest is removed together with all probes that crossed it, and the rest is judged
+//! again. Elements of nearly equal likelihood cannot be distinguished.
 
 use super::ports::{by_cable, by_links, by_ports};
 use super::together::{explain_more, with_all_of_cut_off, without_direction};
@@ -13,7 +13,7 @@ use crate::paths::HopIndex;
 #[derive(Debug, Clone, Default)]
 pub struct Probe {
     pub hops: Vec<HopIndex>,
-    /// At the ends; none where a switch sends or answers them.
+    /// Hosts at the ends; none for a switch that sends or answers.
     pub hosts: [Option<usize>; 2],
     pub sent: u64,
     pub lost: u64,
@@ -28,7 +28,7 @@ pub enum Suspect {
     Link(HopIndex),
 }
 
-/// Who loses probes, or those of whom one does; the likeliest first, but a host or switch before a link.
+/// An element that loses probes, or several of which one does; likeliest first, but hosts and switches before links.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Culprit {
     pub suspects: Vec<Suspect>,
@@ -46,18 +46,18 @@ pub struct Culprit {
 const MIN_EVIDENCE: f64 = 16.0;
 /// Twenty times less likely is another matter.
 pub(super) const MAX_AMBIGUOUS_EVIDENCE: f64 = 3.0;
-/// A host that loses both ways may have lost one way alone by chance: as 12 coins in a row may show one side.
+/// A host with losses in both directions may have lost in one alone by chance: as 12 coins in a row may show one side.
 const MIN_EVIDENCE_AGAINST_HOST: f64 = 8.0;
-/// By chance, ports of a switch differ by less.
+/// Ports of a switch differ by less than this by chance.
 const MIN_EVIDENCE_AGAINST_SWITCH: f64 = 8.0;
-/// Of two directions of one cable.
+/// Least ratio between two directions of one cable.
 const MIN_DIRECTION_RATIO: f64 = 4.0;
 const MAX_CULPRITS: usize = 16;
 
 pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
     let sent: Vec<&Probe> = probes.iter().filter(|probe| probe.sent > 0).collect();
     let mut culprits = one_by_one(ground, &sent, Order::Likeliest);
-    // Where something comes through on every way, nothing is dead.
+    // If some probes arrive on every path, no element is dead.
     if sent.iter().any(|it| is_dead([it.sent, it.lost])) {
         let dead_first = one_by_one(ground, &sent, Order::DeadFirst);
         if explain_more(&dead_first, &culprits, &sent, ground) {
@@ -68,12 +68,11 @@ pub fn localise(ground: &Ground, probes: &[Probe]) -> Vec<Culprit> {
     with_all_of_cut_off(culprits, &sent, ground)
 }
 
-/// Who is named before others.
+/// Order in which culprits are named.
 #[derive(Debug, Clone, Copy)]
 enum Order {
     Likeliest,
-    /// Who lets nothing through, as long as there are any: what several of them take from one host may be more
-    /// than each of them takes.
+    /// Elements that drop everything come first: several of them may take more from one host than each of them does.
     DeadFirst,
 }
 
@@ -155,7 +154,7 @@ pub(super) fn is_dead([sent, lost]: [u64; 2]) -> bool {
     lost * 10 >= sent * 9
 }
 
-/// Whether it is by chance neither that these losses are where it is, nor that long ways are.
+/// Whether the place of these losses, and their occurrence on long paths, cannot be chance.
 fn is_convincing(&(evidence, _, votes): &Weighed, cast: &Cast) -> bool {
     let rest = cast.all.without(votes);
     evidence.min(votes.evidence_by_crossings(rest)) >= MIN_EVIDENCE
@@ -169,9 +168,9 @@ fn is_apart(suspect: Suspect, other: Suspect, probes: &[&Probe], ground: &Ground
     suspect.outweighs(&elsewhere, MIN_EVIDENCE, ground)
 }
 
-/// Whether one of these hosts sends or answers all that comes by there, and loses others of its probes too: then
-/// there is more wrong with it than this one direction of its link. Where none come by otherwise, as where only
-/// the way there and back is known, nothing tells the two apart.
+/// Whether one host sends or answers all probes that cross this direction, and also loses other probes: then the fault
+/// is not limited to this direction. If no other probes cross it, because only the round trip is known, the two cannot
+/// be distinguished.
 fn is_behind_host(suspect: Suspect, near: &[Suspect], probes: &[&Probe], ground: &Ground) -> bool {
     let (over, others): (Vec<&Probe>, Vec<&Probe>) = probes
         .iter()
@@ -186,7 +185,7 @@ fn is_behind_host(suspect: Suspect, near: &[Suspect], probes: &[&Probe], ground:
     is_hop && hosts.any(is_it)
 }
 
-/// How much likelier the losses are with a suspect, and the probes that it touches.
+/// Log-likelihood ratio of a suspect, and the probes that cross it.
 type Weighed = (f64, Suspect, Votes);
 
 /// All that lose more than the rest, those with most evidence first. Of equals hosts stay ahead, and
@@ -199,7 +198,7 @@ fn weighed(cast: &Cast, probes: &[&Probe], ground: &Ground) -> Vec<Weighed> {
     let weighed =
         suspects.filter_map(|(suspect, &votes)| Some((votes.against(cast.all)?, suspect, votes)));
     let may_be = |(weight, suspect, _): &Weighed| match *suspect {
-        // What has less can be named beside nothing.
+        // A weaker suspect can only be named alone.
         Suspect::Switch(switch) if *weight > MIN_EVIDENCE - MIN_EVIDENCE_AGAINST_SWITCH => {
             by_ports(switch, cast, probes, ground) < MIN_EVIDENCE_AGAINST_SWITCH
         }
@@ -213,7 +212,7 @@ fn weighed(cast: &Cast, probes: &[&Probe], ground: &Ground) -> Vec<Weighed> {
     weighed
 }
 
-/// What it may be of a switch that is likeliest as a whole.
+/// Returns the parts of a switch that may be the culprit, if the switch as a whole is likeliest.
 fn parts_behind(
     weighed: &[Weighed],
     cast: &Cast,
@@ -231,8 +230,8 @@ fn parts_behind(
     }
 }
 
-/// Links of a switch that lose as much both ways as it does: a spine between two leaves may be either of
-/// its two cables.
+/// Returns the links of a switch that lose as much in both directions as the switch: a spine between two leaves may be
+/// either of its two cables.
 fn links_behind(switch: usize, evidence: f64, cast: &Cast, ground: &Ground) -> Vec<Suspect> {
     let is_near = |link: &HopIndex| {
         let weight = cast.links[link / 2].against(cast.all);
@@ -242,8 +241,7 @@ fn links_behind(switch: usize, evidence: f64, cast: &Cast, ground: &Ground) -> V
     links.filter(is_near).map(Suspect::Link).collect()
 }
 
-/// Where a host cannot be distinguished from the switch that it hangs on, what joins them cannot be distinguished
-/// either: a leaf of one host.
+/// Returns the cables between a host and its switch, if host and switch cannot be distinguished: a leaf with one host.
 fn cables_between(suspects: &[Suspect], ground: &Ground) -> Vec<Suspect> {
     let cables = suspects
         .iter()
@@ -268,9 +266,9 @@ fn port_behind(switch: usize, weighed: &[Weighed], ground: &Ground) -> Option<Su
     others.find(|it| matches!(*it, Suspect::Hop(hop) if ground.is_at(hop, switch)))
 }
 
-/// Where the host stands at which all probes over the likeliest hop begin or end, and whether it is the
-/// host for sure: others of its probes get lost too, so there is more wrong with it than this one
-/// direction of its link, which has but lost more so far. None where it is cleared.
+/// Returns the host at which all probes over the likeliest hop begin or end, and whether the host is the culprit for
+/// sure: it also loses other probes, so the fault is not limited to this direction, even if that lost most so far. None
+/// if the host is cleared.
 fn host_behind(weighed: &[Weighed], probes: &[&Probe], ground: &Ground) -> Option<(usize, bool)> {
     let &(most, hop @ Suspect::Hop(_), _) = weighed.first()? else {
         return None;
@@ -296,8 +294,8 @@ fn host_behind(weighed: &[Weighed], probes: &[&Probe], ground: &Ground) -> Optio
 }
 
 impl Culprit {
-    /// A host's cables are named instead of it where one explains the losses far better, and beside it where one
-    /// explains them hardly worse.
+    /// Names a host's cables instead of the host if one of them explains the losses far better, and in addition to it
+    /// if one explains them nearly as well.
     fn weigh_cables(
         &mut self,
         mut cables: Vec<Suspect>,
@@ -359,8 +357,8 @@ impl Suspect {
         matches!((self, link), (Self::Hop(hop), Self::Link(link)) if hop / 2 == link / 2)
     }
 
-    /// By how much another one may be less likely and still be it: a switch is cleared of what one of its
-    /// ports loses with the same care as a host.
+    /// Returns how much less likely another suspect may be and still be considered. A switch is cleared of one port's
+    /// losses with the same care as a host.
     fn margin(self, other: Self, ground: &Ground) -> f64 {
         match (self, other) {
             (Self::Hop(hop), Self::Switch(switch)) if ground.is_at(hop, switch) => {

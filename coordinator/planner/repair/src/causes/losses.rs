@@ -1,4 +1,4 @@
-//! What gets lost where: from what is counted of probes to findings.
+//! Locates losses: from counts of probes to findings.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
     Ok(found)
 }
 
-/// By link that loses probes, or may be it: the share that it loses.
+/// Returns the loss of each link that loses probes, or may do so.
 pub fn losses(
     Sifted(evidence): &Sifted,
     fabric: &Fabric,
@@ -60,10 +60,10 @@ pub(super) fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> 
     })
 }
 
-/// Who loses probes, and of whom it is said.
+/// Culprits with the subjects of their findings.
 type Named = Vec<(Culprit, Vec<Subject>)>;
 
-/// Where probes get lost, those too whose ways are not known to their ends.
+/// Places of loss, including probes whose paths are only partly known.
 struct Lost {
     probes: Vec<Probe>,
     ground: Ground,
@@ -87,7 +87,7 @@ impl Lost {
     }
 }
 
-/// Who loses of what is counted of probes on known ways: how many were sent, and lost.
+/// Returns the culprits from counts of sent and lost probes on known paths.
 pub(super) fn by_ways(
     evidence: &Evidence,
     fabric: &Fabric,
@@ -107,7 +107,7 @@ fn named(atlas: &Atlas<'_>, ground: &Ground, probes: &[Probe]) -> Named {
     with_subjects.collect()
 }
 
-/// Those whose ways are known.
+/// Returns the probes with known paths.
 fn traced(
     atlas: &Atlas<'_>,
     evidence: &Evidence,
@@ -146,7 +146,7 @@ fn crossed(
     })
 }
 
-/// Of whom a finding about it speaks.
+/// Returns the subjects of a finding about a culprit.
 fn subjects(atlas: &Atlas<'_>, culprit: &Culprit) -> Vec<Subject> {
     let fabric = atlas.fabric;
     let node = |index: usize| fabric.name(NodeId::from_index(index)).to_owned();
@@ -162,8 +162,7 @@ fn subjects(atlas: &Atlas<'_>, culprit: &Culprit) -> Vec<Subject> {
         .collect()
 }
 
-/// The host at the other end, also where a path leads there and back; but who forwards for others has handed on
-/// what came back.
+/// Returns the host at the other end, also on a round-trip path; a forwarding host has passed the answer on.
 fn farthest(atlas: &Atlas<'_>, way: &[Passage]) -> Option<NodeId> {
     let role = |node: &NodeId| atlas.fabric.node(*node).role;
     let (first, last) = (way.first()?.hop.from, atlas.far(way.last()?.hop));
@@ -204,7 +203,7 @@ fn finding(
     finding
 }
 
-/// Which of several hops drop what they have to send, by the counters of their senders.
+/// Returns which of several hops drop packets before sending, by the counters of their senders.
 fn dropping(subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Vec<(usize, String)> {
     subjects
         .iter()

@@ -1,9 +1,8 @@
-//! What slows jobs: evidence in, findings out.
+//! Diagnosis: evidence in, findings with causes out.
 //!
-//! Each finding has a class, says of what or whom it speaks and by which evidence, how sure it is,
-//! what would help, and which jobs suffer. A host is suspected before a link; where the evidence does
-//! not tell two causes apart, both are named and the finding says so. What is not known is no
-//! evidence.
+//! Each finding has a class, a subject, evidence, a confidence, a remedy, and the affected jobs. A host is suspected
+//! before a link. If the evidence cannot distinguish two causes, the finding names both and says so. Missing
+//! measurements are no evidence.
 
 mod cables;
 mod change;
@@ -85,7 +84,7 @@ fn found(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceErr
     Ok(findings)
 }
 
-/// What several ports say of the same is one finding.
+/// Merges findings about the same subject from several ports.
 fn without_duplicates(findings: Vec<Cause>) -> Vec<Cause> {
     let mut once: Vec<Cause> = Vec::new();
     for finding in findings {

@@ -1,5 +1,5 @@
-//! What packets as large as the MTU do not get through. Hosts that are set otherwise than others, ports that
-//! differ, and large probes that get lost may all have the same cause. Then they are one finding.
+//! Findings about packets of MTU size that are lost. A deviating host setting, differing ports and lost large probes
+//! may have the same cause. Then they are one finding.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{Cause, Class, Subject};
 /// Fewer large probes get lost on a clean network, too.
 const MIN_LOST_LARGE_PROBES: u64 = 5;
 
-/// Adds what ports and large probes say to what is said of hosts.
+/// Merges findings about ports and large probes into those about hosts.
 pub(super) fn merge(
     findings: &mut Vec<Cause>,
     evidence: &Evidence,
@@ -79,7 +79,7 @@ fn large_probes(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Evid
         .collect())
 }
 
-/// Large probes of whom small ones pass: this many were sent, and this many got lost.
+/// Returns the numbers of sent and lost large probes, if small ones pass.
 fn large_alone(probed: &Probed) -> Option<[u64; 2]> {
     let small_pass = probed.sent > 0 && probed.lost * 10 <= probed.sent;
     let are_any = probed.large_sent > 0;
@@ -93,7 +93,7 @@ pub(super) fn doubts(evidence: &Evidence, fabric: &Fabric) -> impl Iterator<Item
         .flatten()
 }
 
-/// How many were sent and lost of all; nothing where there are none.
+/// Returns the total numbers of sent and lost probes; none if there are none.
 fn summed(counts: impl Iterator<Item = [u64; 2]>) -> Option<[u64; 2]> {
     counts.reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
 }
@@ -110,7 +110,7 @@ fn without_small(evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// What is said where nearly all large probes of some flows get lost, and nothing is found to lose them.
+/// Returns the remark for flows that lose nearly all large probes without a known place of loss.
 fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> {
     let large = evidence.probes.iter().filter_map(large_alone);
     let lost = large.filter(|it| it[1] >= MIN_LOST_LARGE_PROBES && is_dead(*it));

@@ -1,5 +1,5 @@
-//! By which links something goes from node to node. Where several join the same two nodes, names of nodes do not
-//! say by which of them: unless its link is named, too, it may be each.
+//! Links from node to node on a path. If several links join two nodes, the names of the nodes do not determine the
+//! link: unless it is named, it may be any of them.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
@@ -9,24 +9,23 @@ use super::Subject;
 use super::error::EvidenceError;
 use super::evidence::{UNKNOWN_NODE, node};
 
-/// The nodes that something passes, and by which link it goes from each to the next; of links `*` where that is not
-/// known, and none at all where none is given.
+/// The nodes of a path, and the links between them: `*` for an unknown link, and none if no links are given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EvidencePath {
     pub nodes: Vec<String>,
     pub links: Vec<String>,
 }
 
-/// From one node to the next.
+/// A step from one node to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passage {
-    /// By the first link that it may go by.
+    /// The first link that it may use.
     pub(super) hop: Hop,
-    /// Whether there is no other.
+    /// Whether it is the only such link.
     pub(super) is_sure: bool,
 }
 
-/// Between neighbours of which both are known, by these links as far as they are named.
+/// Returns the steps between known neighbours, with these links as far as they are named.
 pub(super) fn passages(
     fabric: &Fabric,
     path: &[String],
@@ -111,7 +110,7 @@ impl Passage {
             .any(|hop| fabric.link_name(hop.link) == link)
     }
 
-    /// What is said of it is said of one of these.
+    /// Returns the subject: the link, or one of the parallel links.
     pub(super) fn subject(self, fabric: &Fabric, of: impl Fn(&Fabric, Hop) -> Subject) -> Subject {
         if self.is_sure {
             of(fabric, self.hop)
@@ -126,7 +125,7 @@ impl EvidencePath {
         passages(fabric, &self.nodes, &self.links)
     }
 
-    /// And on from where it ends, which is where `further` begins.
+    /// Appends a path that begins where this one ends.
     pub fn and_on(mut self, further: Self) -> Self {
         if !self.links.is_empty() || !further.links.is_empty() {
             self.links = [self.padded(), further.padded()].concat();
@@ -149,7 +148,7 @@ impl EvidencePath {
     }
 }
 
-/// The first node that a path is at for a second time: what goes round in a circle never arrives.
+/// Returns the first node that appears twice on a path: packets in a loop never arrive.
 pub(super) fn comes_twice(path: &[String]) -> Option<&String> {
     second_visit(path).map(|place| &path[place])
 }
@@ -173,7 +172,7 @@ fn second_visit(path: &[String]) -> Option<usize> {
     again.map(|(place, _)| place)
 }
 
-/// Of one of several, and it is unknown which.
+/// Returns the confidence in each of several suspects.
 pub(super) fn shared(confidence: f64, subject: &Subject) -> f64 {
     confidence / subject.each().len() as f64
 }

@@ -1,8 +1,8 @@
-//! Whether a switch loses as a whole, or some of its ports do; whether a host does, or a link on the ways of its probes.
+//! Distinguishes a lossy switch from some lossy ports, and a lossy host from a lossy link on its probes' paths.
 //!
-//! Its ports are no measure one by one: what comes by twice is lost twice as often, and what else is wrong
-//! shows at some of them alone. So the switch is weighed against the worst of its ports together: where all of
-//! them lose, whichever is left out leaves losses behind that nothing explains.
+//! Single ports are no measure: packets that cross twice are lost twice as often, and other faults affect only some
+//! ports. So the switch is compared with the worst set of its ports: if all of them lose, any subset leaves losses
+//! unexplained.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::paths::HopIndex;
 pub(super) const EXTRA_FAULT_PENALTY: f64 = 5.0;
 /// More troubles at one switch are less likely than the switch, for any explanation.
 const MAX_FAULTS_PER_SWITCH: usize = 4;
-/// Of anything that costs that much, one in a million million million passes.
+/// Logarithmic cost at which one packet in 10^18 passes.
 const MAX_COST: f64 = 41.0;
 /// Each halves what a cost may be off by.
 const BISECTION_STEPS: usize = 60;
 
-/// What of a switch may lose: where packets come in or where they go out, or whole links; or any of these.
+/// Parts of a switch that may lose packets: ports of entry, ports of exit, whole links, or any of these.
 #[derive(Debug, Clone, Copy)]
 enum Parts {
     Entries,
@@ -28,13 +28,13 @@ enum Parts {
     Any,
 }
 
-/// The logarithm of how much likelier the losses are if some ports of the switch lose, or some of its links both
-/// ways, than if it does as a whole.
+/// Returns the log-likelihood ratio of some lossy ports or bidirectional links of the switch against the switch as a
+/// whole.
 pub(super) fn by_ports(switch: usize, cast: &Cast, probes: &[&Probe], ground: &Ground) -> f64 {
     let is_at = |probe: &&Probe| probe.hops.iter().any(|&hop| ground.is_at(hop, switch));
     let own: Vec<_> = probes.iter().copied().filter(is_at).collect();
     let mut counts = vec![Votes::default(); ground.switches.len() * 3 / 2];
-    // By chance the likeliest of all may be a link that loses nothing.
+    // By chance, the likeliest of all may be a link without losses.
     let kinds = [Parts::Entries, Parts::Exits, Parts::Links, Parts::Any];
     let mut likeliest = f64::NEG_INFINITY;
     for parts in kinds {
@@ -44,8 +44,8 @@ pub(super) fn by_ports(switch: usize, cast: &Cast, probes: &[&Probe], ground: &G
     likeliest - as_a_whole(switch, &own, cast.all, ground)
 }
 
-/// The evidence against the likeliest link, both ways, among all that a host's probes cross: a host loses whichever
-/// way its probes go.
+/// Returns the evidence against the likeliest bidirectional link among all that a host's probes cross: a lossy host
+/// loses on any path.
 pub(super) fn by_links(host: usize, cast: &Cast, probes: &[&Probe], ground: &Ground) -> f64 {
     let mut crossed = vec![false; cast.links.len()];
     let is_lost = |it: &&&Probe| it.lost > 0 && ground.has_to_do_with(it, host);
@@ -61,9 +61,9 @@ pub(super) fn by_links(host: usize, cast: &Cast, probes: &[&Probe], ground: &Gro
     evidence.fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Of a host with several cables the likeliest to lose both ways by itself, those that are nearly as likely, and the
-/// logarithm of how much likelier the losses are with the first than with the host. A probe that crosses one twice
-/// loses more, and so does what a host has to do with twice.
+/// For a host with several cables: returns the likeliest cable to lose packets in both directions, the nearly as likely
+/// ones, and the log-likelihood ratio of the first to the host. A probe that crosses a cable or the host twice loses
+/// more.
 pub(super) fn by_cable(
     host: usize,
     cast: &Cast,
@@ -84,8 +84,8 @@ pub(super) fn by_cable(
     Some((near.map(|it| Suspect::Link(it.1)).collect(), ahead))
 }
 
-/// How likely these losses are if each crossing of one of these links costs the same share. Those that cross none lose
-/// what others lose.
+/// Returns the log-likelihood of the losses if each crossing of one of these links costs the same share. Probes that
+/// cross none lose what others lose.
 fn by_crossings(probes: &[&Probe], links: &[HopIndex], mut others: Votes) -> f64 {
     let mut by_crossings: BTreeMap<usize, Votes> = BTreeMap::new();
     for probe in probes {
@@ -103,7 +103,7 @@ fn by_crossings(probes: &[&Probe], links: &[HopIndex], mut others: Votes) -> f64
     crossing.sum::<f64>() + none.likelihood_at(others.share())
 }
 
-/// Of each crossing, with which these losses are likeliest.
+/// Returns the cost per crossing with the highest likelihood.
 fn share_that_passes(by_crossings: &BTreeMap<usize, Votes>) -> f64 {
     let (mut less, mut more) = (0.0, MAX_COST);
     for _ in 0..BISECTION_STEPS {
@@ -117,7 +117,7 @@ fn share_that_passes(by_crossings: &BTreeMap<usize, Votes>) -> f64 {
     libm::exp(-more)
 }
 
-/// By the logarithm of the share that passes, less would be likelier as long as this is above zero.
+/// Returns the slope of the likelihood over the logarithm of the passing share; above zero, a lower share is likelier.
 fn likelihood_slope(by_crossings: &BTreeMap<usize, Votes>, cost: f64) -> f64 {
     let each = by_crossings.iter().map(|(&crossings, votes)| {
         let times = crossings as f64;
@@ -127,7 +127,7 @@ fn likelihood_slope(by_crossings: &BTreeMap<usize, Votes>, cost: f64) -> f64 {
     each.sum::<f64>()
 }
 
-/// The evidence against it, if probes that cross it more than once may lose more.
+/// Returns the evidence against the switch, if probes that cross it more than once may lose more.
 fn as_a_whole(switch: usize, own: &[&Probe], all: Votes, ground: &Ground) -> f64 {
     let (mut once, mut more) = (Votes::default(), Votes::default());
     for probe in own.iter().filter(|it| ground.passes(it, switch)) {
@@ -142,7 +142,7 @@ fn as_a_whole(switch: usize, own: &[&Probe], all: Votes, ground: &Ground) -> f64
 }
 
 impl Parts {
-    /// The evidence against the worst of them together, of as many as fit best.
+    /// Returns the evidence against the worst set of them, of the best fitting size.
     fn likeliest(
         self,
         switch: usize,

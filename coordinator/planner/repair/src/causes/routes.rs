@@ -1,4 +1,4 @@
-//! What ways and rates of flows say: collisions, incast, lopsided routes, slow pairs.
+//! Findings from paths and rates of flows: collisions, incast, lopsided routes, slow pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ use crate::paths::Atlas;
 const MIN_FULL_SHARE: f64 = 0.9;
 /// A link that carries less has room.
 const MAX_ROOMY_SHARE: f64 = 0.6;
-/// This many senders to one receiver are no chance meeting.
+/// Minimum number of senders to one receiver that are no coincidence.
 const MIN_INCAST_SENDERS: usize = 3;
-/// A flow with this share of a link is worth a move.
+/// Least share of a link for a flow that is worth moving.
 pub(super) const MIN_ELEPHANT_SHARE: f64 = 0.1;
 /// A pair this far below its peers is slow.
 const MAX_SLOW_PAIR_RATIO: f64 = 0.7;
-/// So few show no median.
+/// Minimum number of pairs for a median.
 const MIN_PEER_PAIRS: usize = 2;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
@@ -57,7 +57,7 @@ fn asymmetric(trace: &Trace) -> Cause {
 /// The path of a flow, and what is reported of it.
 pub(super) type Sent<'e> = (Vec<Hop>, &'e FlowFacts);
 
-/// What flows bring onto each hop; flows of which a hop is not known are no evidence.
+/// Load of flows on each hop; flows with an unknown hop are no evidence.
 pub(super) struct Loads<'e> {
     flows: Vec<Sent<'e>>,
     on: BTreeMap<Hop, f64>,
@@ -146,7 +146,7 @@ impl<'e> Loads<'e> {
         Some(Class::EcmpCollision.cause(subject_of(fabric, hop), 0.9, said))
     }
 
-    /// A full last hop with many senders, none of which is held back before.
+    /// Finds full last hops with many senders, none of which is limited before.
     fn incasts(&self, fabric: &Fabric) -> Vec<Cause> {
         let last = |hop: &Hop| {
             let to = fabric.link(hop.link).far(hop.from).node;
@@ -173,21 +173,21 @@ impl<'e> Loads<'e> {
     }
 }
 
-/// How a pair does beside its peers: those on the same rail that are as near to each other.
+/// Comparison of a pair with its peers: pairs on the same rail at the same distance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BesidePeers {
-    /// Whether both hang on one switch.
+    /// Whether both are at the same switch.
     pub in_rack: bool,
     /// The median of all of them.
     pub usual_gbps: f64,
-    /// How many there are, the pair itself among them.
+    /// Number of peers, including the pair itself.
     pub peers: usize,
-    /// So far below them that it is a finding.
+    /// Whether it is far enough below them to be a finding.
     pub is_slow: bool,
 }
 
-/// Pairs of one rail and the same distance should be alike. A host that is slow to and from all others
-/// is one finding, and so it is if they are all slow to it.
+/// Compares pairs on one rail at the same distance, which should be equal. A host that is slow to and from all others
+/// is one finding.
 fn slow_pairs(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let beside = beside_peers(&evidence.pairs, fabric)?;
     let pairs = |host: &str| {
@@ -220,7 +220,7 @@ fn concerns(pair: &PairFacts, host: &str) -> bool {
     pair.from == host || pair.to == host
 }
 
-/// In the order of the pairs.
+/// Returns the comparisons in the order of the pairs.
 pub fn beside_peers(
     pairs: &[PairFacts],
     fabric: &Fabric,
@@ -263,7 +263,7 @@ pub(super) fn rate(gbps: f64) -> Rate {
     Rate::from_bits_per_s((gbps * 1e9).round() as u64)
 }
 
-/// The switch that a host hangs on by this rail, or the host itself.
+/// Returns the switch of a host on this rail, or the host itself.
 fn rack(fabric: &Fabric, host: NodeId, rail: u32) -> NodeId {
     let link = fabric.links_of(host).get(rail as usize);
     let far = link.map(|&link| fabric.link(link).far(host).node);

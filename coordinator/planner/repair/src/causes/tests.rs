@@ -1,4 +1,4 @@
-//! Each class from evidence of its own, named alone; and nothing where nothing is wrong.
+//! Each class is found alone from its own evidence; without a fault, nothing is found.
 
 use proptest::prelude::*;
 use reweave_common::fabric::Fabric;
@@ -260,7 +260,7 @@ fn full_link_makes_no_straggler() {
         evidence.flows.push(flow(5 + nth, 2, 2, 5.0));
     }
     assert_eq!(alone(&evidence), named(Class::Straggler, "h2"));
-    // Others fill the uplinks that its flows go over, both ways.
+    // Other flows fill the uplinks on the paths of its flows, in both directions.
     for (from, to, gbps) in [(0, 7, 30.0), (1, 4, 30.0), (4, 0, 50.0), (7, 1, 50.0)] {
         evidence.flows.push(flow(from, 2, to, gbps));
     }
@@ -286,7 +286,7 @@ fn large_probes_name_mtu_mismatch() {
     assert_eq!(alone(&evidence), named(Class::MtuMismatch, "h6"));
 }
 
-/// Of a job that says nothing of itself.
+/// Returns a job without reports of its own.
 #[test]
 fn busy_host_makes_job_host_bound() {
     let describe = |rest: f64, busy: f64, others: f64| {
@@ -486,7 +486,7 @@ proptest! {
         prop_assert_eq!(found(&evidence), []);
     }
 
-    /// A quiet series never changes; one that jumps does, where it jumps.
+    /// A constant series has no change; one with a jump changes at the jump.
     #[test]
     fn change_points_are_located(seed in 0..1000u64, at in 20..80usize) {
         let mut rng = SplitMix64::new(seed);

@@ -1,5 +1,5 @@
-//! Several troubles at once. Who loses most by itself may lose but what several others take from it; and where
-//! probes are known there and back alone, each of several may lose one way or the other.
+//! Several faults at once. The element with the most losses may only share the losses of several others. With
+//! round-trip results alone, each of several may lose in either direction.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) fn explain_more(
     likelihood(these) > likelihood(others) + MAX_AMBIGUOUS_EVIDENCE
 }
 
-/// Of all losses, where each of these loses what those before it leave.
+/// Returns the likelihood of all losses, if each culprit loses a part of what the previous ones leave.
 fn likelihood(culprits: &[Culprit], probes: &[&Probe], ground: &Ground) -> f64 {
     let mut left = probes.to_vec();
     let mut likelihood = 0.0;
@@ -32,8 +32,8 @@ fn likelihood(culprits: &[Culprit], probes: &[&Probe], ground: &Ground) -> f64 {
     likelihood + Votes::of(left).likelihood()
 }
 
-/// Where several links of one switch lose one way, and as much would be lost if they lost the other way, nothing
-/// tells more of each than which link it is: a leaf of which no way leads out, and none leads in.
+/// If several links of one switch lose in one direction, and losses in the other direction would explain as much, names
+/// the links without a direction: such as a leaf that nothing leaves, or nothing enters.
 pub(super) fn without_direction(
     mut culprits: Vec<Culprit>,
     probes: &[&Probe],
@@ -48,8 +48,8 @@ pub(super) fn without_direction(
     culprits
 }
 
-/// Where nothing comes through to or from a switch that others come through, links of it that cannot be distinguished
-/// all let nothing through: what got lost on a way that was not traced to its end may have come by any of them.
+/// If nothing arrives through a switch that other traffic crosses, names all its indistinguishable links as dead:
+/// probes lost on untraced paths may have used any of them.
 pub(super) fn with_all_of_cut_off(
     culprits: Vec<Culprit>,
     probes: &[&Probe],
@@ -141,7 +141,7 @@ impl Culprit {
         }
     }
 
-    /// The other way round, if it is one of these.
+    /// Returns the opposite direction, if it is one of these.
     fn turned(&self, group: &[HopIndex]) -> Self {
         let mut turned = self.clone();
         if let Some(hop) = self.only_hop().filter(|hop| group.contains(hop)) {
@@ -150,7 +150,7 @@ impl Culprit {
         turned
     }
 
-    /// Both ways, if it is one of these.
+    /// Extends it to both directions, if it is one of these.
     fn widen(&mut self, group: &[HopIndex]) {
         if let Some(hop) = self.only_hop().filter(|hop| group.contains(hop)) {
             self.suspects = vec![Suspect::Link(hop & !1)];

@@ -1,7 +1,7 @@
-//! Probes of which hardly any comes through, on ways that no trace has followed to their ends.
+//! Probes of which hardly any arrive, on paths without a complete trace.
 //!
-//! They may have got lost wherever a shortest way goes on from where its trace ended, but not where
-//! others come through. Where others come through everywhere, it is known between whom, and no more.
+//! They may have been lost on any shortest path from where the trace ended, but not where other probes arrive. If
+//! others arrive everywhere, only the two hosts are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,22 +17,22 @@ use super::votes::{Ground, Votes};
 use super::{Cause, Class, Subject};
 use crate::paths::{Atlas, HopIndex};
 
-/// Of fewer, chance or a start may have taken all.
+/// Minimum number of sent probes: of fewer, all may be lost by chance or at the start.
 const MIN_SENT_PROBES: u64 = 10;
-/// This many have come through where others come through.
+/// Minimum number of arrived probes that clears a hop.
 const MIN_DELIVERED_PROBES: u64 = 10;
 /// More pairs of hosts show the same fault.
 const MAX_PAIRS: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Vanished {
-    /// With the hops that they may have got lost on.
+    /// Probes with the hops on which they may have been lost.
     pub(super) placed: Vec<Probe>,
     unplaced: BTreeMap<[NodeId; 2], Votes>,
 }
 
 impl Vanished {
-    /// Beside those whose ways are known.
+    /// Returns the vanished probes, given those with known paths.
     pub(super) fn of(
         atlas: &mut Atlas<'_>,
         evidence: &Evidence,
@@ -54,7 +54,7 @@ impl Vanished {
         Ok(vanished)
     }
 
-    /// Why a suspect is one for what is not known to have passed it.
+    /// Describes why an element is suspected of losing probes that are not known to have crossed it.
     pub(super) fn said_of(&self, suspect: Suspect, ground: &Ground) -> Option<String> {
         let by_it = self.placed.iter().filter(|it| suspect.touches(it, ground));
         let ways = by_it.count();
@@ -82,7 +82,7 @@ impl Vanished {
     }
 }
 
-/// Whether it is evidence though its way is not known.
+/// Whether it is evidence although its path is unknown.
 pub(super) fn is_lost_from_sight(probed: &Probed) -> bool {
     let is_dead = probed.sent >= MIN_SENT_PROBES && is_dead([probed.sent, probed.lost]);
     let mut known = probed.path.iter().filter(|name| *name != UNKNOWN_NODE);
@@ -125,7 +125,7 @@ fn probe(atlas: &mut Atlas<'_>, probed: &Probed) -> Result<Probe, EvidenceError>
     })
 }
 
-/// All hops of all shortest ways.
+/// Returns all hops of all shortest paths.
 fn between(atlas: &mut Atlas<'_>, from: NodeId, to: NodeId) -> BTreeSet<HopIndex> {
     let (mut open, mut found) = (vec![from], BTreeSet::new());
     while let Some(at) = open.pop() {

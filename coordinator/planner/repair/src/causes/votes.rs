@@ -1,4 +1,4 @@
-//! Who sees how many probes come by, and how many of them get lost.
+//! Votes: numbers of probes that cross each element, and of those that are lost.
 
 use reweave_common::fabric::Role;
 
@@ -8,14 +8,14 @@ use crate::paths::{Atlas, HopIndex};
 /// Fewer lost probes than these say nothing.
 pub(super) const MIN_LOST_PROBES: u64 = 3;
 
-/// Of whom probes speak.
+/// Elements of the fabric that probes can accuse.
 #[derive(Debug, Clone, Default)]
 pub struct Ground {
-    /// Who sends over each hop, and who hears it, where these are switches.
+    /// Sending and receiving switch of each hop; none for a host.
     pub switches: Vec<[Option<usize>; 2]>,
     /// The same where these are hosts that forward for others.
     pub relays: Vec<[Option<usize>; 2]>,
-    /// By node: the first hop of each of its links, if it is a host.
+    /// First hop of each link of a node that is a host.
     pub cables: Vec<Vec<HopIndex>>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Votes {
     pub(super) crossings: u64,
 }
 
-/// What each suspect has to do with.
+/// Probes that concern each suspect.
 pub(super) struct Cast {
     pub(super) all: Votes,
     pub(super) hosts: Vec<Votes>,
@@ -73,7 +73,7 @@ impl Ground {
         self.switches[hop].iter().all(Option::is_some)
     }
 
-    /// How often it comes in there.
+    /// Returns how often the probe enters the switch.
     pub(super) fn entries(&self, probe: &Probe, switch: usize) -> usize {
         let hops = probe.hops.iter();
         hops.filter(|&&hop| self.enters(hop, switch)).count()
@@ -159,7 +159,7 @@ impl Votes {
         self.crossings += other.crossings;
     }
 
-    /// The evidence that these lose more than the rest of all; none where no more is lost.
+    /// Returns the evidence that these lose more than the rest; none if they do not.
     pub(super) fn against(self, all: Self) -> Option<f64> {
         let rest = all.without(self);
         let suspicious = self.lost >= MIN_LOST_PROBES && self.share() > rest.share();
@@ -185,8 +185,8 @@ impl Votes {
         self.likelihood() + rest.likelihood() - all.likelihood()
     }
 
-    /// The same where every hop loses some: then who goes there and back loses more than who goes one way, and a
-    /// suspect with more of such probes is no worse for it.
+    /// Returns the evidence if every hop loses some packets: then a round trip loses more than one way, and a suspect
+    /// with more round trips is no worse for that.
     pub(super) fn evidence_by_crossings(self, rest: Self) -> f64 {
         let mut all = self;
         all.take(rest);

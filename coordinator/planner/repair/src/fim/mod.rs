@@ -13,7 +13,7 @@ pub use spread::{
     of_listed, of_listed_on, over_time, spread,
 };
 
-/// What one link of a group carries.
+/// Load of one link of a group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     pub flows: u64,
@@ -41,8 +41,8 @@ pub fn imbalance(loads: &[Load]) -> Option<Imbalance> {
     })
 }
 
-/// The least FIM that this many flows can have over this many links: r links carry one flow more
-/// than the others, where r is what is left of an even split.
+/// Returns the least FIM of this number of flows on this number of links: r links carry one flow more than the others,
+/// where r is the remainder of the division.
 pub fn floor_percent(flows: u64, links: u64) -> f64 {
     if flows == 0 || links == 0 {
         return 0.0;
@@ -51,7 +51,7 @@ pub fn floor_percent(flows: u64, links: u64) -> f64 {
     200.0 * (left * (links - left)) as f64 / (links * flows) as f64
 }
 
-/// The mean distance from the mean, as a percentage of the mean; 0 when there is nothing at all.
+/// Returns the mean deviation from the mean, in percent of the mean; 0 without load.
 fn deviation_percent(values: &[f64]) -> f64 {
     let mean = mean(values);
     if mean == 0.0 {
@@ -61,7 +61,7 @@ fn deviation_percent(values: &[f64]) -> f64 {
     100.0 * off / values.len() as f64
 }
 
-/// 1 when all are equal, or there is nothing at all.
+/// Returns 1 if all are equal or there is no load.
 fn max_over_mean(values: &[f64]) -> f64 {
     let mean = mean(values);
     let most = values.iter().copied().fold(0.0, f64::max);

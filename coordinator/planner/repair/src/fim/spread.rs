@@ -1,4 +1,4 @@
-//! Imbalance of flows whose ways are given: by switch, by layer, by job and over time.
+//! Imbalance of flows with given paths: by switch, by layer, by job and over time.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{Group, Load, imbalance};
 use crate::paths::Atlas;
 use crate::paths::listed::Listed;
 
-/// One flow, as far as it is counted.
+/// One flow with its weights.
 #[derive(Debug, Clone, Copy)]
 pub struct Counted<'a> {
     pub to: NodeId,
@@ -26,17 +26,16 @@ pub struct Layer {
     pub to: u32,
 }
 
-/// The flows on links that stand for one another.
+/// The flows on equivalent links.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSpread {
     pub group: Group,
     pub layer: Layer,
-    /// Whether the switch chose among them. If not, they are those that lead to it: which of them
-    /// a flow comes by was chosen before.
+    /// Whether the switch chose among the links. Otherwise they lead to the switch, and another one chose.
     pub chosen: bool,
-    /// Its max/mean is that of load over what each link is worth.
+    /// Imbalance whose max/mean is that of load divided by the worth of each link.
     pub imbalance: Imbalance,
-    /// How many times as full as flows of these sizes make it at least the fullest link is.
+    /// Ratio of the fullest link to the least that flows of these sizes allow.
     pub over_least: f64,
 }
 
@@ -52,7 +51,7 @@ pub struct LayerSpread {
     pub chosen: bool,
     pub groups: usize,
     pub mean_fim_percent: f64,
-    /// Of the group with the largest FIM.
+    /// Imbalance of the group with the largest FIM.
     pub worst: Imbalance,
     pub max_over_mean: f64,
 }
@@ -71,15 +70,15 @@ pub struct Headline {
     pub weighted_percent: f64,
     pub max_over_mean: f64,
     pub mean_fim_percent: f64,
-    /// What could be better, wherever it could most: a flow alone has a large FIM, which is its floor.
+    /// Largest excess over the floor. A single flow has a large FIM, which is its floor.
     pub above_floor_percent: f64,
     pub over_least: f64,
 }
 
-/// What a link is worth, in bits per second; nothing when it is to carry nothing.
+/// Returns the worth of a link in bits per second; none for a link that should carry nothing.
 pub type Worth<'w> = &'w dyn Fn(LinkId) -> Option<f64>;
 
-/// How unevenly these flows are spread over links that are worth their rates.
+/// Returns how unevenly these flows are spread over links that are worth their rates.
 pub fn spread<'a>(atlas: &mut Atlas<'_>, flows: impl Iterator<Item = Counted<'a>>) -> Spread {
     let fabric = atlas.fabric;
     spread_on(atlas, flows, &|link| Some(rate(fabric, link)))
@@ -244,7 +243,8 @@ impl Tallied {
         (self.group.links, self.loads) = loads.into_iter().unzip();
     }
 
-    /// None where no flow crosses it. Links that are to carry nothing, and do, are none of it.
+    /// Returns none if no flow crosses the group. Links that should carry nothing are left out, even if they carry
+    /// something.
     fn rated(mut self, fabric: &Fabric, worth: Worth<'_>) -> Option<GroupSpread> {
         let both = self.group.links.iter().zip(&self.loads);
         let counted = both.filter(|(link, load)| worth(**link).is_some() || load.flows > 0);
@@ -289,14 +289,14 @@ impl Tallied {
 }
 
 impl Spread {
-    /// Where a switch chose, and FIM is largest.
+    /// Returns the group with the largest FIM among those in which a switch chose.
     pub fn largest(&self) -> Option<&GroupSpread> {
         let fim = |it: &GroupSpread| it.imbalance.fim_percent;
         let chosen = self.groups.iter().filter(|it| it.chosen);
         chosen.max_by(|a, b| fim(a).total_cmp(&fim(b)))
     }
 
-    /// None where no switch had a choice.
+    /// Returns none if no switch had a choice.
     pub fn headline(&self) -> Option<Headline> {
         let chosen: Vec<_> = self.groups.iter().filter(|it| it.chosen).collect();
         let worst = self.largest()?.imbalance;
@@ -311,8 +311,8 @@ impl Spread {
         })
     }
 
-    /// Where a switch chose, and FIM is furthest above its floor; of those, where it is largest; the
-    /// first of several.
+    /// Returns the chosen group that is furthest above its floor; of those the one with the largest FIM, then the
+    /// first.
     pub fn worst(&self) -> Option<&GroupSpread> {
         let chosen = self.groups.iter().filter(|it| it.chosen);
         let rank = |it: &GroupSpread| (it.above_floor_percent(), it.imbalance.fim_percent);
@@ -361,7 +361,7 @@ fn mean_fim(groups: &[&GroupSpread]) -> f64 {
     fims.sum::<f64>() / groups.len().max(1) as f64
 }
 
-/// The same of flows as they are listed.
+/// Same as `spread`, for listed flows.
 pub fn of_listed<'a>(atlas: &mut Atlas<'_>, flows: impl IntoIterator<Item = &'a Listed>) -> Spread {
     spread(atlas, flows.into_iter().map(counted))
 }
@@ -400,10 +400,10 @@ pub struct ImbalanceSeries {
     pub from_us: Vec<(f64, Option<Headline>)>,
 }
 
-/// This many moments show how it went.
+/// Maximum number of moments in a series.
 const MAX_SAMPLES: usize = 256;
 
-/// How the imbalance went while flows came and went; of very many changes some are looked at.
+/// Returns the imbalance over time as flows come and go; of very many changes, a sample is used.
 pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> ImbalanceSeries {
     let begins = |flow: &Listed| flow.during_us[0].unwrap_or(0.0);
     let ends = flows.iter().filter_map(|flow| flow.during_us[1]);

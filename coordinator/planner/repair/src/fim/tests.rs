@@ -195,7 +195,7 @@ proptest! {
         if let Some(found) = imbalance(&even(&counts)) {
             prop_assert!(found.fim_percent >= found.floor_percent - 1e-9);
             prop_assert!(found.fim_percent <= 200.0 && found.max_over_mean >= 1.0 - 1e-9);
-            // Where all flows weigh the same, weighing changes nothing.
+            // With equal flows, weights change nothing.
             prop_assert!(near(found.weighted_percent, found.fim_percent, 1e-9));
             let best = imbalance(&even(&evenest)).unwrap();
             prop_assert!(near(best.fim_percent, best.floor_percent, 1e-9));
@@ -240,7 +240,7 @@ fn each_layer_has_its_own_figures() {
     assert_eq!(found.layers()[1].worst.fim_percent, 100.0);
 }
 
-/// A flow alone has a large FIM that is its floor; what could be better is reported beside it.
+/// A single flow has a large FIM that is its floor; the possible improvement is reported separately.
 #[test]
 fn excess_imbalance_shows_beside_single_flow() {
     let fabric = Scene::leaf_spine(4, 4, 4, 100, 100).fabric;
@@ -274,7 +274,7 @@ fn excess_imbalance_shows_beside_single_flow() {
     );
 }
 
-/// To one leaf three spines lead, to the other two of them.
+/// Three spines lead to one leaf, and two of them to the other.
 #[test]
 fn partially_usable_links_are_one_group() {
     let mut text = "kind = \"graph\"\nnode = [".to_owned();

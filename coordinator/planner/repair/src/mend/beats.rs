@@ -9,30 +9,30 @@ use reweave_common::units::Rate;
 
 /// A job that rests for longer sends in bursts that are too short to be described by their mean.
 const MAX_REST_SHARE: f64 = 0.9;
-/// What takes less beside a flow than this share of it is nothing that it could meet.
+/// A smaller share of a flow's rate is ignored as overlap.
 const MIN_OVERLAP_SHARE: f64 = 0.1;
 
-/// By flow: its job, and what it carries while that sends. A flow of none never rests.
+/// Job of each flow, and its rate while the job sends. A flow without a job never rests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DutyCycles {
     jobs: BTreeMap<FlowKey, Part>,
-    /// By hop: what the flows of each job bring there.
+    /// Load of each job on each hop.
     brought: BTreeMap<Hop, BTreeMap<usize, Brought>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Part {
     job: usize,
-    /// For which part of each iteration the job rests.
+    /// Share of the iteration in which the job rests.
     rests: f64,
-    /// What the flow carries over all of an iteration.
+    /// Mean rate of the flow over an iteration.
     mean: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Brought {
     flows: usize,
-    /// What the last readings show of it. Where an iteration is longer than these, that is no mean.
+    /// Rate in the last readings. If an iteration is longer than these, it is no mean.
     read: f64,
     mean: f64,
     rests: f64,
@@ -67,22 +67,22 @@ impl DutyCycles {
         }
     }
 
-    /// How much of the time over which this flow was read its job rested.
+    /// Returns the share of the time of the flow's readings in which its job rested.
     pub(super) fn rests(&self, state: &FlowState) -> f64 {
         let sending = self.while_sending(state).bits_per_s().max(1) as f64;
         1.0 - state.rate.bits_per_s() as f64 / sending
     }
 
-    /// What a flow carries while its job sends.
+    /// Returns the rate of a flow while its job sends.
     pub(super) fn while_sending(&self, state: &FlowState) -> Rate {
         let part = self.jobs.get(&state.flow);
         let sending = part.map_or(0.0, |part| part.mean / (1.0 - part.rests));
         state.rate.max(Rate::from_bits_per_s(sending as u64))
     }
 
-    /// What a hop of which the last readings show this load surely carries while that job sends that meets
-    /// others there and brings it the most. Of other jobs as much counts as cannot fall into the rest of that
-    /// one: jobs that take turns are not in each other's way.
+    /// Returns the load that a hop surely has while one job sends: of the jobs that overlap with others on the hop,
+    /// the one with the highest load. `read` is the load in the last readings. Of the other jobs, only load that does
+    /// not fit into that job's rest counts: jobs that alternate do not interfere.
     pub(super) fn load_while_sending(&self, hop: Hop, read: Rate) -> Rate {
         let read = read.bits_per_s() as f64;
         let jobs = self.brought.get(&hop).into_iter().flatten();
@@ -105,7 +105,7 @@ impl Brought {
         self.mean / (1.0 - self.rests)
     }
 
-    /// What it brings at least while the other sends: all but what fits into the other's rest.
+    /// Returns the least load while the other job sends: all that does not fit into its rest.
     fn surely_beside(self, other: Self) -> f64 {
         let fits = other.rests * self.sending();
         ((self.mean - fits) / (1.0 - other.rests)).max(0.0)

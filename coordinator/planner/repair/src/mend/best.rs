@@ -20,7 +20,7 @@ use crate::paths::ecmp::{Ecmp, Fields};
 use crate::paths::listed::{Listed, Movable};
 use crate::rebalance::{Options, rebalance};
 
-/// By flow.
+/// Detours by flow.
 pub(super) type Detours = BTreeMap<usize, Detour>;
 
 /// All choices of so few moves are weighed; of more, each move by itself.
@@ -42,7 +42,7 @@ pub(super) struct Weighed {
 pub(super) struct Answer {
     pub(super) present: Weighed,
     pub(super) best: Weighed,
-    /// What else was weighed, and why it is not the best: one choice of each other number of moves.
+    /// Rejected choices, one for each other number of moves, with reasons.
     pub(super) lost: Vec<(Weighed, LostBecause)>,
 }
 
@@ -162,7 +162,7 @@ struct Weighing<'m, 's> {
     model: &'m Model<'s>,
 }
 
-/// What was weighed.
+/// Choices that were tried.
 struct Tried {
     best: Weighed,
     others: Vec<Weighed>,

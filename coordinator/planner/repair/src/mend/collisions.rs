@@ -1,10 +1,9 @@
-//! What is wrong: full hops whose flows would gain if they were spread.
+//! Collisions: full hops whose flows would gain from a better spread.
 //!
-//! A collision is a full hop on which elephants meet, though there are others of the same cost, and
-//! at least one of them would surely gain if they were spread. The others may be full too: what
-//! counts is who would get more. Where the switch of the full hop has a choice of its own, its
-//! equal-cost hops are what counts. Where it has none, as on the way down, the choice was made
-//! before; then the hops in the same place on the flows' other ways count.
+//! A collision is a full hop shared by elephant flows, although equal-cost hops exist, and at least one flow would
+//! surely gain if they were spread. The other hops may be full too; only the gain counts. If the switch of the full hop
+//! has a choice, its equal-cost hops are compared. If it has none, as on the way down, the choice was made earlier, and
+//! the hops at the same place on the flows' other paths are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,12 +27,12 @@ use crate::paths::Atlas;
 /// The search tries this many single moves to find out whether a hop has room.
 const MAX_TRIALS: usize = 64;
 
-/// Findings of a snapshot and the plan that repairs them: both come from one run of the optimizer. The plan takes the
-/// result of that run with it, and there is no other way to a plan.
+/// Findings of a snapshot and the plan that repairs them, from one run of the optimizer. The plan contains the result
+/// of that run, and cannot be made otherwise.
 pub struct CollisionRepair<'s> {
     model: Model<'s>,
     findings: Vec<Finding>,
-    /// None where no flows with a choice meet: the optimizer did not run.
+    /// None if no flows with a choice share a hop: the optimizer did not run.
     answer: Option<Answer>,
 }
 
@@ -85,7 +84,7 @@ pub fn repair<'s>(snapshot: &'s Snapshot, policy: &'s Policy) -> CollisionRepair
 struct Meeting {
     hop: Hop,
     elephants: BTreeSet<usize>,
-    /// Hops that could stand for this one, and itself.
+    /// Hops equivalent to this one, and itself.
     peers: Vec<Hop>,
     /// Whether it is the switch of this hop that chose among them.
     chosen_here: bool,
@@ -123,7 +122,7 @@ struct Looking<'m, 's> {
 }
 
 impl Looking<'_, '_> {
-    /// Those who meet on a hop, by the choice that led them there.
+    /// Returns the groups of flows on a hop, by the choice that led them there.
     fn meetings(&mut self, hop: Hop) -> Vec<Meeting> {
         let mut by_choice: BTreeMap<Vec<LinkId>, BTreeSet<usize>> = BTreeMap::new();
         for (index, flow) in self.model.flows.iter().enumerate() {
@@ -162,7 +161,7 @@ impl Looking<'_, '_> {
         }
     }
 
-    /// `hop` and the hops that the flows' other ways have in its place.
+    /// Returns `hop` and the hops at its place on the flows' other paths.
     fn in_same_place(&mut self, flows: &BTreeSet<usize>, hop: Hop) -> Vec<Hop> {
         let mut peers = BTreeSet::from([hop]);
         for &index in flows {
@@ -227,7 +226,7 @@ impl Looking<'_, '_> {
     }
 }
 
-/// How evenly the elephants are spread over some hops that could stand for one another.
+/// Returns the imbalance of the elephant flows over some equivalent hops.
 fn imbalance_over(model: &Model<'_>, hops: &[Hop]) -> Option<Imbalance> {
     let mut loads = vec![Load::default(); hops.len()];
     for flow in model.flows.iter().filter(|flow| flow.elephant) {
@@ -241,7 +240,7 @@ fn imbalance_over(model: &Model<'_>, hops: &[Hop]) -> Option<Imbalance> {
     imbalance(&loads)
 }
 
-/// Those who would surely gain if flows were spread in the way that is best for all who meet.
+/// Returns the flows that would surely gain from the best spread of all flows on the hop.
 fn losers(model: &Model<'_>, meeting: &Meeting, spread: &Answer) -> Vec<Loser> {
     let oracle = Oracle::new(model, &spread.present);
     let loser = |&flow: &usize| {

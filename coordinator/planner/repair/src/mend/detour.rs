@@ -1,4 +1,4 @@
-//! Another way for a flow, and what holds it there.
+//! Another path for a flow, and the pins for it.
 
 use reweave_common::flow::FlowKey;
 use reweave_common::plan::{Move, Pin};
@@ -39,7 +39,7 @@ impl Detour {
         }
     }
 
-    /// By no pins: only to be weighed. Nothing when it is the present way.
+    /// Returns a detour without pins, which can only be weighed. None if it is the present path.
     pub(super) fn along(
         flow: FlowKey,
         present: &[Hop],
@@ -66,13 +66,13 @@ impl Detour {
         }
     }
 
-    /// The hops that are still those of the present way.
+    /// Returns the hops shared with the present path.
     pub(super) fn shared(&self) -> impl Iterator<Item = &Hop> {
         self.path.iter().take_while(|hop| **hop != self.to)
     }
 }
 
-/// All ways of a flow that switches could send it over, from end to end.
+/// Returns all paths from end to end over which switches could send a flow.
 pub(super) fn ways(model: &Model<'_>, atlas: &mut Atlas<'_>, flow: &Flow<'_>) -> Vec<Vec<Hop>> {
     let [Some(&first), Some(&last)] = [flow.path.first(), flow.path.last()] else {
         return Vec::new();

@@ -1,7 +1,7 @@
-//! How long iterations of jobs will take, where their traffic has a beat.
+//! Predicted iteration times of jobs with an iteration period.
 //!
-//! While a job communicates it sends as much as it gets, and it has ended with the last of its flows. The rest
-//! of an iteration stays as it is.
+//! A communicating job sends at the rate that its flows get, and its communication ends with the last flow. The rest of
+//! an iteration is constant.
 
 use reweave_common::plan::Iteration;
 use reweave_common::snapshot::PeriodicJob;
@@ -11,12 +11,12 @@ use reweave_common::units::Rate;
 use super::best::Weighed;
 use super::model::Model;
 
-/// By so much of an iteration a measurement differs from the next one anyway.
+/// Relative variation between measurements of an iteration time.
 pub(super) const MEASUREMENT_VARIATION: f64 = 0.05;
 /// Iterations that change by less are as they were.
 const MAX_UNCHANGED_RATIO: f64 = 0.01;
 
-/// Of all jobs of which a flow is moved, or whose iterations change.
+/// Returns predictions for all jobs with a moved flow or a changed iteration time.
 pub(super) fn predicted(model: &Model<'_>, present: &Weighed, after: &Weighed) -> Vec<Iteration> {
     let jobs = model.observed.snapshot.beating.iter();
     let predicted =
@@ -24,7 +24,7 @@ pub(super) fn predicted(model: &Model<'_>, present: &Weighed, after: &Weighed) -
     predicted.collect()
 }
 
-/// What a job does in one iteration.
+/// Behaviour of a job in one iteration.
 struct JobIteration<'m> {
     model: &'m Model<'m>,
     job: &'m PeriodicJob,
@@ -33,7 +33,7 @@ struct JobIteration<'m> {
 }
 
 impl<'m> JobIteration<'m> {
-    /// Where a way is not known, that may be what it waits for.
+    /// Returns none if a path is unknown, because the job may wait for that flow.
     fn new(model: &'m Model<'m>, job: &'m PeriodicJob) -> Option<Self> {
         let bits = |rate: &Rate| rate.bits_per_s() as f64 * job.period.as_secs_f64();
         let flows = job.flows.iter();
@@ -46,8 +46,8 @@ impl<'m> JobIteration<'m> {
         })
     }
 
-    /// Two ways lead from what the model says to what is measured. What it does not know of takes as long as
-    /// before, or grows with the rest. The truth lies between them.
+    /// There are two estimates of the measured time from the model: the unknown part is constant, or it grows with the
+    /// rest. The truth lies between them.
     fn predicted(&self, [present, after]: [&Weighed; 2]) -> Option<Iteration> {
         let [old, new] = [present, after].map(|weighed| self.sending_s(weighed));
         let is_moved = |(flow, _): &(usize, f64)| after.detours.contains_key(flow);
@@ -61,8 +61,8 @@ impl<'m> JobIteration<'m> {
         let ways = [busy * new / old, (busy + new - old).max(new.min(busy))];
         let ways = ways.map(|sending| gap.as_secs_f64() + sending);
         let [low, high] = [ways[0].min(ways[1]), ways[0].max(ways[1])];
-        // Who is through sooner than the model says has met the others only some of the time: what it takes
-        // once they are elsewhere does not change with that.
+        // A flow that ends earlier than the model predicts shares the hop only for a part of the time: the part after
+        // the others have left does not change.
         let after = if busy < old {
             high
         } else {

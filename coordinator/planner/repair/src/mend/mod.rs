@@ -1,9 +1,8 @@
-//! What is wrong with how a live cluster's flows are spread, and what would repair it.
+//! Finds badly spread flows of a live cluster, and the moves that repair them.
 //!
-//! What a flow asks for is not what it gets: on a full hop it gets less. So each flow is first given what its own two
-//! ends would let it have; [`rebalance`](crate::rebalance) then finds the fewest moves after which no hop carries more
-//! than it must. Of these moves only those are made by which a flow surely gains and none loses, judged by a second
-//! model, in which flows share hops max-min fairly.
+//! A flow on a full hop gets less than it could send. So each flow is first given the rate that its own ends allow;
+//! [`rebalance`](crate::rebalance) then finds the fewest moves after which no hop is fuller than necessary. Only those
+//! moves are kept by which a flow surely gains and none loses, judged by a second model with max-min fair sharing.
 
 mod beats;
 mod best;
@@ -31,8 +30,7 @@ pub use circuits::{Suited, Unsuited, predicted, suited};
 pub use collisions::{CollisionRepair, repair};
 pub use wished::{Promise, promised};
 
-/// How evenly the elephants with known paths are spread, switch by switch. Links that are down
-/// belong to no group.
+/// Returns the spread of elephant flows with known paths, per switch. Links that are down belong to no group.
 pub fn spread(snapshot: &Snapshot, policy: &Policy) -> Spread {
     let model = Model::new(snapshot, policy);
     let elephants = elephants(&model).into_values();
@@ -69,7 +67,7 @@ fn elephants<'m>(model: &'m Model<'_>) -> BTreeMap<FlowKey, Counted<'m>> {
     counted.collect()
 }
 
-/// The ways that there are now.
+/// Returns the paths that exist now.
 fn atlas<'s>(observed: &Observed<'s>) -> Atlas<'s> {
     let links = observed.fabric().links().map(|(link, _)| link);
     Atlas::without(

@@ -1,5 +1,4 @@
-//! The planner's picture of the cluster: flows, the way each takes, and what the hops have for them.
-//! Flows share hops max-min fairly.
+//! The planner's model of the cluster: flows with their paths, and capacities of hops. Flows share hops max-min fairly.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +13,15 @@ use crate::Policy;
 use crate::maxmin::{Demand, Share, max_min};
 use crate::paths::{Atlas, HopIndex};
 
-/// Bytes on the wire per byte of payload: the headers of TCP, IP and Ethernet in full packets of
-/// 1500 bytes, rounded up, so that they are not taken for the traffic of strangers.
+/// Bytes on the wire per byte of payload: the headers of TCP, IP and Ethernet in full packets of 1500 bytes, rounded
+/// up, so that headers do not count as traffic of other flows.
 pub(super) const WIRE_PER_PAYLOAD: f64 = 1.05;
 
 pub(super) struct Model<'s> {
     pub(super) observed: Observed<'s>,
-    /// In the order of their keys.
+    /// Sorted by key.
     pub(super) flows: Vec<Flow<'s>>,
-    /// By hop: what it has for the flows of the model.
+    /// Capacity of each hop for the flows of the model.
     pub(super) capacities: Vec<Rate>,
     carried: Carried<'s>,
 }
@@ -32,7 +31,7 @@ pub(super) struct Flow<'s> {
     pub(super) path: &'s [Hop],
     pub(super) elephant: bool,
     hops: Vec<HopIndex>,
-    /// What it takes even where there is more.
+    /// Maximum rate of the flow, even with free capacity.
     pub(super) most: Option<Rate>,
 }
 
@@ -63,7 +62,7 @@ impl<'s> Model<'s> {
         }
     }
 
-    /// Load over capacity, while those send who rest at times.
+    /// Returns load divided by capacity, while the periodic flows send.
     pub(super) fn utilization(&self, hop: Hop) -> Option<f64> {
         self.carried.utilization(hop)
     }
@@ -72,12 +71,12 @@ impl<'s> Model<'s> {
         self.carried.is_full(hop)
     }
 
-    /// What a flow carries while its job sends.
+    /// Returns the rate of a flow while its job sends.
     pub(super) fn while_sending(&self, state: &FlowState) -> Rate {
         self.carried.beats.while_sending(state)
     }
 
-    /// How much of the time over which the flow was read its job rested.
+    /// Returns the share of the time of the flow's readings in which its job rested.
     pub(super) fn rests(&self, flow: usize) -> f64 {
         self.carried.beats.rests(self.flows[flow].state)
     }
@@ -92,7 +91,7 @@ impl<'s> Model<'s> {
             .ok()
     }
 
-    /// What each flow gets when these take other ways.
+    /// Returns the rate of each flow with these detours.
     pub(super) fn shares(&self, detours: &Detours) -> Vec<Share> {
         self.shares_while(detours, |_| false)
     }
@@ -111,8 +110,7 @@ impl<'s> Model<'s> {
         max_min(&self.capacities, &demands.collect::<Vec<_>>())
     }
 
-    /// What each flow would take if no switch had to choose for it: what its ends and its own pace let
-    /// it have.
+    /// Returns the rate that each flow would have without contention at switches: as its ends and its own limit allow.
     pub(super) fn appetites(&self, atlas: &Atlas<'_>) -> Vec<Rate> {
         let ends = self.flows.iter().map(|flow| flow.ends(atlas));
         let ends: Vec<Vec<_>> = ends.collect();
@@ -130,8 +128,8 @@ impl<'s> Model<'s> {
 }
 
 impl Flow<'_> {
-    /// The hops it crosses whichever way it takes: from its sender, and to its receiver if there is one
-    /// switch alone that leads there.
+    /// Returns the hops that it crosses on any path: from its sender, and to its receiver if only one switch leads
+    /// there.
     fn ends(&self, atlas: &Atlas<'_>) -> Vec<HopIndex> {
         let arrives_alone = atlas.door(self.state.to) != self.state.to;
         let last = self.hops.last().filter(|_| arrives_alone);
@@ -141,7 +139,7 @@ impl Flow<'_> {
     }
 }
 
-/// What the flows bring onto the hops.
+/// Load of the flows on the hops.
 struct Carried<'s> {
     observed: Observed<'s>,
     on: BTreeMap<Hop, Load>,
@@ -151,7 +149,7 @@ struct Carried<'s> {
 #[derive(Default)]
 struct Load {
     sum: u64,
-    /// Of the largest flow, while it sends.
+    /// Rate of the largest flow while it sends.
     largest: u64,
 }
 
@@ -195,8 +193,8 @@ impl<'s> Carried<'s> {
             path,
             elephant: self.is_elephant(state, path, greedy),
             hops: path.iter().map(|&hop| atlas.index(hop)).collect(),
-            // What no full hop holds back is held back by itself, or by something outside the network:
-            // it will take as much as now wherever it goes.
+            // A flow that no full hop limits is limited by itself, or outside the network: its rate is the same on
+            // every path.
             most: (!greedy).then_some(state.rate),
         }
     }

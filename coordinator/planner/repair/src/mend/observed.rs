@@ -1,4 +1,4 @@
-//! What of a snapshot can be believed.
+//! Plausible values of a snapshot.
 
 use reweave_common::fabric::{Fabric, Port};
 use reweave_common::ids::LinkId;
@@ -19,7 +19,7 @@ impl<'s> Observed<'s> {
         &self.snapshot.fabric
     }
 
-    /// What loses packets is worth less than its rate.
+    /// Returns the rate of a hop, reduced if it loses packets.
     pub(super) fn nominal(&self, hop: Hop) -> Rate {
         let rate = self.fabric().link(hop.link).rate;
         match self.snapshot.lossy.get(&hop.link) {
@@ -28,7 +28,7 @@ impl<'s> Observed<'s> {
         }
     }
 
-    /// The load of a hop, where it was measured lately.
+    /// Returns the load of a hop, if it was measured recently.
     pub(super) fn load(&self, hop: Hop) -> Option<Rate> {
         self.fresh(hop).map(|state| state.rate)
     }
@@ -38,7 +38,7 @@ impl<'s> Observed<'s> {
         self.fresh(hop).is_some() && !self.is_closed(hop.link)
     }
 
-    /// Whether nothing goes over it, or should.
+    /// Whether the link carries nothing, or should carry nothing.
     pub(super) fn is_closed(&self, link: LinkId) -> bool {
         self.is_down(link) || self.snapshot.drained.contains(&link)
     }

@@ -1,4 +1,4 @@
-//! What would repair it: the fewest moves that give the slowest of the flows concerned the most.
+//! The repair plan: the fewest moves that give the slowest affected flow the highest rate.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ fn indices_of_losers(model: &Model<'_>, findings: &[Finding]) -> BTreeSet<usize>
     named.filter_map(|loser| model.find(loser.flow)).collect()
 }
 
-/// The best moves on their way to becoming a plan.
+/// The best moves, before they become a plan.
 struct Draft<'m> {
     model: &'m Model<'m>,
     answer: &'m Answer,
@@ -111,8 +111,7 @@ impl<'m> Draft<'m> {
         rates.min().unwrap_or(Rate::from_bits_per_s(0))
     }
 
-    /// All that should be pinned afterwards: the pins of before, without those of flows that have
-    /// ended or now go another way, and those of the new ways.
+    /// Returns all pins after the plan: the earlier ones, without those of ended or moved flows, and the new ones.
     fn pins(&self) -> Vec<Pin> {
         let snapshot = self.model.observed.snapshot;
         let is_live = |pin: &&Pin| snapshot.flows.iter().any(|flow| flow.flow == pin.flow);
@@ -124,7 +123,7 @@ impl<'m> Draft<'m> {
         pins.into_iter().collect()
     }
 
-    /// Whether the pin's flow stays, or passes here still before it takes another way.
+    /// Whether the pin's flow stays, or crosses this switch before it takes another path.
     fn still_holds(&self, pin: &Pin) -> bool {
         let flow = self.model.find(pin.flow);
         let detour = flow.and_then(|flow| self.answer.best.detours.get(&flow));

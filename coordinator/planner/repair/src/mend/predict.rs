@@ -1,4 +1,4 @@
-//! What the flows will be measured at, if an assignment is carried out.
+//! Predicted measurements of the flows after an assignment is applied.
 
 use std::collections::BTreeSet;
 
@@ -19,18 +19,18 @@ impl<'m> Oracle<'m> {
         Self { model, present }
     }
 
-    /// The model knows shares of nominal capacity; what is measured is payload, and less evenly
-    /// shared. There are two ways to carry one over to the other:
+    /// The model has shares of nominal capacity; measurements are of payload, and less even. There are two ways to
+    /// convert one to the other:
     /// - *by the hop*: all flows that the hop now holding this one carries reach a part of what the
     ///   model gives them; the flow will reach that part of its new share. Right when it is chance
     ///   that the flow now gets more or less than its neighbours.
     /// - *by the flow*: its measured rate changes by the ratio of its shares. Right when the flow
     ///   always gets more or less than others.
     ///
-    /// The first is the prediction, as a flow that comes to be alone has no other to be uneven with. The interval holds
-    /// both, widened by how far the flow's readings lie from their mean, and ends at the capacity of the way. Where the
-    /// share stays, all stays as measured. Whose job rests between its bursts is through with these sooner, and rests
-    /// for as long as before.
+    /// The first is the prediction, because a flow that becomes the only one on its hop cannot be uneven with others.
+    /// The interval covers both, widened by the deviation of the flow's readings from their mean, and limited by the
+    /// capacity of the path. If the share is unchanged, so is the measured rate. A flow whose job rests between bursts
+    /// ends its bursts sooner, and rests for as long as before.
     pub(super) fn predict(&self, flow: usize, after: &Weighed) -> Prediction {
         let state = self.model.flows[flow].state;
         let (rate, [least, most]) = (state.rate, state.rate_range);
@@ -67,7 +67,7 @@ impl<'m> Oracle<'m> {
         prediction.after.bits_per_s() as f64 >= least && prediction.low > most
     }
 
-    /// The flows an assignment changes something for, beside those already known to be concerned.
+    /// Returns the flows that an assignment affects, in addition to the known ones.
     pub(super) fn concerned(&self, known: &BTreeSet<usize>, after: &Weighed) -> BTreeSet<usize> {
         let changed = |flow: &usize| {
             let [old, new] = [self.present, after].map(|weighed| weighed.shares[*flow].rate);
@@ -81,8 +81,8 @@ impl<'m> Oracle<'m> {
         concerned.collect()
     }
 
-    /// What was measured of all flows on the hop that now holds this one, and what the model gives
-    /// them; of this flow alone when no hop holds it.
+    /// Returns the measured and the modelled rate of all flows on the hop that now limits this flow; of this flow alone
+    /// if no hop limits it.
     fn held_together(&self, flow: usize) -> (Rate, Rate) {
         let (flows, present) = (&self.model.flows, &self.present.shares);
         let together = |index: &usize| match present[flow].held_by {
@@ -105,8 +105,8 @@ impl<'m> Oracle<'m> {
     }
 }
 
-/// What comes of `rate` once it would be `faster` for a flow that never rests, of one that rests for this part of the
-/// time.
+/// Returns the new value of `rate` for a flow that rests for this share of the time, if it would be `faster` for one
+/// that never rests.
 fn rested(rate: Rate, faster: Rate, rests: f64) -> Rate {
     let [before, after] = [rate, faster].map(|rate| rate.bits_per_s() as f64);
     if rests == 0.0 || after == 0.0 {
@@ -115,7 +115,7 @@ fn rested(rate: Rate, faster: Rate, rests: f64) -> Rate {
     Rate::from_bits_per_s((before / (rests + (1.0 - rests) * before / after)) as u64)
 }
 
-/// `rate` times `to` / `from`; as it is where there is nothing to scale by.
+/// Returns `rate` times `to` / `from`, or `rate` if `from` is zero.
 fn scaled(rate: Rate, to: Rate, from: Rate) -> Rate {
     let product = u128::from(rate.bits_per_s()) * u128::from(to.bits_per_s());
     let bits_per_s = product.checked_div(u128::from(from.bits_per_s()));

@@ -1,8 +1,7 @@
-//! What becomes of flows and jobs by a requested plan of any purpose.
+//! Predicted effect of a requested plan on flows and jobs.
 //!
-//! Where it leaves a switch one way for a flow, the flow takes that; where it leaves several, and it is unknown which
-//! one the switch will choose, all choices are weighed, or some of them, drawn by seed: what is promised holds them
-//! all.
+//! If the plan leaves a switch one path for a flow, the flow takes it. If it leaves several and the choice is unknown,
+//! all choices are weighed, or a random sample: the prediction covers them all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,22 +26,22 @@ use super::predict::Oracle;
 use crate::Policy;
 use crate::paths::Atlas;
 
-/// Of one flow this many ways are weighed.
+/// Maximum number of paths per flow.
 const MAX_PATHS_PER_FLOW: usize = 16;
-/// No way is longer, or it goes in a circle.
+/// Maximum length of a path; a longer one is a loop.
 const MAX_HOPS: usize = 32;
-/// This many choices are weighed, of this many flows together.
+/// Maximum number of weighed choices, of all flows together.
 const MAX_CHOICES: usize = 64;
 const MAX_FLOWS: usize = 65_536;
 
-/// What it promises.
+/// Predicted effect.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Promise {
     pub predictions: Vec<Prediction>,
     pub iterations: Vec<Iteration>,
 }
 
-/// Of all flows whose way is known that may get more or less by it.
+/// Returns predictions for all flows with known paths whose rate may change.
 pub fn promised(snapshot: &Snapshot, plan: &Plan, policy: &Policy) -> Promise {
     let model = Model::new(snapshot, policy);
     let ways = ForwardingChange::new(&model, plan);
@@ -67,7 +66,7 @@ pub fn promised(snapshot: &Snapshot, plan: &Plan, policy: &Policy) -> Promise {
     }
 }
 
-/// Whether it leaves links that lose packets: what it takes where none are lost, its rate does not tell.
+/// Whether a flow leaves lossy links: its rate without losses is unknown.
 fn is_freed(model: &Model<'_>, detours: &Detours, flow: usize) -> bool {
     let loses = |hop: &Hop| model.observed.snapshot.lossy.contains_key(&hop.link);
     let lost = model.flows[flow].path.iter().any(loses);
@@ -75,7 +74,7 @@ fn is_freed(model: &Model<'_>, detours: &Detours, flow: usize) -> bool {
     detour.is_some_and(|detour| !detour.path.iter().any(loses))
 }
 
-/// By which a node sends on, before and after.
+/// Next hops of a node, before and after.
 struct ForwardingChange<'m> {
     model: &'m Model<'m>,
     before: Led<'m>,
@@ -178,10 +177,10 @@ impl<'m> ForwardingChange<'m> {
     }
 }
 
-/// By flow, the place of the way it takes.
+/// Index of each flow's path.
 type Choice = Vec<usize>;
 
-/// All there are, where they are few.
+/// Returns all choices if they are few, else a random sample.
 fn choices(open: &[Vec<Vec<Hop>>], seed: u64) -> Vec<Choice> {
     let most = (MAX_FLOWS / open.len().max(1)).clamp(4, MAX_CHOICES);
     let counts: Vec<_> = open.iter().map(|ways| ways.len().max(1)).collect();
@@ -208,8 +207,7 @@ fn drawn(rng: &mut SplitMix64, counts: &[usize]) -> Choice {
     counts.iter().map(|count| rng.below(*count)).collect()
 }
 
-/// A flow that has no way at all any longer keeps the one it has: such a plan is unsound, and that is reported
-/// elsewhere.
+/// A flow without any path keeps the present one: such a plan is unsound, and the plan check reports that.
 fn detours(
     model: &Model<'_>,
     atlas: &Atlas<'_>,
@@ -241,7 +239,7 @@ fn predictions(model: &Model<'_>, present: &Weighed, weighed: &[Weighed]) -> Vec
     predicted.collect()
 }
 
-/// Who leaves loss may go on as before or take all there is for it.
+/// A flow that leaves a lossy link may keep its rate or reach its maximum.
 fn prediction_of(
     model: &Model<'_>,
     oracle: &Oracle<'_>,
@@ -276,7 +274,7 @@ fn together(all: &[Prediction]) -> Prediction {
     }
 }
 
-/// By one choice a job may be slowed that is as before by another.
+/// One choice may slow down a job that another leaves unchanged.
 fn iterations(model: &Model<'_>, present: &Weighed, weighed: &[Weighed]) -> Vec<Iteration> {
     let mut by_job: BTreeMap<String, Vec<Iteration>> = BTreeMap::new();
     for after in weighed {

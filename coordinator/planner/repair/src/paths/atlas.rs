@@ -1,4 +1,4 @@
-//! All shortest ways of a fabric. Hosts that hang on the same switches share them.
+//! All shortest paths of a fabric. Hosts at the same switches share them.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,27 +12,27 @@ use reweave_common::snapshot::Hop;
 use super::ecmp::{Ecmp, Label};
 use super::remembered::Remembered;
 
-/// As many equal ways as a fat tree of switches with 32 ports has. Of more, the first are known.
+/// Maximum number of paths, as in a fat tree of switches with 32 ports. Of more, the first are used.
 const MAX_PATHS: usize = 256;
-/// No sound way has more hops.
+/// Maximum number of hops of a valid path.
 const MAX_HOPS: usize = 64;
 
-/// Of nodes with fewer links, looking is as quick as remembering.
+/// For nodes with fewer links, a search is as fast as a cache.
 const MIN_CACHED_LINKS: usize = 8;
 
-/// The place of a hop in tables: twice its link's, one more for the way from the second end.
+/// Index of a hop: twice that of its link, plus one for the direction from the second end.
 pub type HopIndex = usize;
 
-/// Finds ways, and remembers how far it is from everywhere to where it was asked for.
+/// Finds paths, and caches distances to requested destinations.
 pub struct Atlas<'f> {
     pub fabric: &'f Fabric,
-    /// Links that lead nowhere now.
+    /// Links that are down.
     down: BTreeSet<LinkId>,
     /// By goal.
     distances: BTreeMap<NodeId, Vec<Option<u32>>>,
-    /// By switch and door: the links that lead closer.
+    /// Links that lead closer, by switch and door.
     closer: Remembered,
-    /// By node: the first of the nodes on the same switches.
+    /// First node with the same switches, by node.
     twins: OnceCell<Vec<NodeId>>,
 }
 
@@ -41,7 +41,7 @@ impl<'f> Atlas<'f> {
         Self::without(fabric, BTreeSet::new())
     }
 
-    /// Where some links are down, switches choose among the others.
+    /// Returns an atlas with some links down; switches choose among the others.
     pub fn without(fabric: &'f Fabric, down: BTreeSet<LinkId>) -> Self {
         Self {
             fabric,
@@ -74,7 +74,7 @@ impl<'f> Atlas<'f> {
         self.fabric.link(hop.link).far(hop.from).node
     }
 
-    /// Where the ways to an endpoint join: at the switch on whose only link it hangs, or at itself.
+    /// Returns the door of an endpoint: the switch of its only link, or the endpoint itself.
     pub fn door(&self, to: NodeId) -> NodeId {
         match self.fabric.links_of(to) {
             [link] if self.fabric.node(to).role == Role::Host => {
@@ -84,7 +84,8 @@ impl<'f> Atlas<'f> {
         }
     }
 
-    /// What is sent towards alike, but for the last link: all behind the same door, or of several doors.
+    /// Returns the common goal of endpoints for which forwarding differs only in the last link: those behind the same
+    /// door, or with several doors.
     pub fn goal(&self, to: NodeId) -> NodeId {
         match self.door(to) {
             door if door != to => door,
@@ -122,7 +123,7 @@ impl<'f> Atlas<'f> {
         let (fabric, goal) = (self.fabric, self.goal(door));
         let distances = self.distances.entry(goal);
         let distances = distances.or_insert_with(|| hops_to(fabric, goal));
-        // Of hosts nothing is asked but of this one: they pass nothing on, and its twin has another place.
+        // Hosts do not forward, so only this host matters; its twin has another position.
         let hops = |node: NodeId| {
             if node == door {
                 return Some(0);
@@ -147,7 +148,7 @@ impl<'f> Atlas<'f> {
         closest
     }
 
-    /// The way that hashing picks; nothing where there is none.
+    /// Returns the path that hashing selects; none without a path.
     pub fn hashed(
         &mut self,
         [from, to]: [NodeId; 2],
@@ -159,7 +160,7 @@ impl<'f> Atlas<'f> {
         })
     }
 
-    /// The way by these choices of a node among this many links.
+    /// Returns the path for these choices of a node among this number of links.
     pub fn chosen(
         &mut self,
         [from, to]: [NodeId; 2],
@@ -175,7 +176,7 @@ impl<'f> Atlas<'f> {
         (at == to).then_some(hops)
     }
 
-    /// All shortest ways from a node to a door, in the order of their links.
+    /// Returns all shortest paths from a node to a door, in the order of their links.
     pub fn ways(&mut self, from: NodeId, door: NodeId) -> Vec<Vec<Hop>> {
         let mut found = Vec::new();
         self.walk(from, door, &mut Vec::new(), &mut found);
@@ -196,7 +197,7 @@ impl<'f> Atlas<'f> {
         }
     }
 
-    /// How far each node is from the nearest host: hosts are of tier 0, leaves of tier 1.
+    /// Returns the distance of each node from the nearest host: hosts are tier 0, leaves tier 1.
     pub fn tiers(&self) -> Vec<u32> {
         let fabric = self.fabric;
         let mut tiers = vec![u32::MAX; fabric.nodes().len()];
@@ -222,7 +223,7 @@ impl<'f> Atlas<'f> {
     }
 }
 
-/// By node: the first of the hosts that have links to the same nodes.
+/// Returns the first host with links to the same nodes, by node.
 fn twins(fabric: &Fabric) -> Vec<NodeId> {
     let mut firsts = BTreeMap::new();
     let first = |node: NodeId| *firsts.entry(neighbours(fabric, node)).or_insert(node);

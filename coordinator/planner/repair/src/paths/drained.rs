@@ -9,8 +9,8 @@ use reweave_common::migration_plan::Tables;
 
 use super::Atlas;
 
-/// Both directions: a node that sends nothing over a link has instructions for others to send
-/// nothing to it that way.
+/// Returns links that are drained in both directions: if a node sends nothing over a link, other nodes have
+/// instructions to send nothing over it either.
 pub fn drained(fabric: &Fabric, tables: &Tables) -> BTreeSet<LinkId> {
     let mut atlas = Atlas::new(fabric);
     let of_switches = tables
@@ -40,7 +40,7 @@ fn left_out(atlas: &mut Atlas<'_>, table: &ForwardingTable) -> Vec<LinkId> {
     unused.into_iter().filter(is_left_out).collect()
 }
 
-/// Whether the switch sends over a link by the network's own routes, where its table says nothing.
+/// Whether the switch uses a link by the network's own routes, because its table has no entry.
 fn is_own(atlas: &mut Atlas<'_>, table: &ForwardingTable, to: NodeId, link: LinkId) -> bool {
     !table.towards.contains_key(&to) && atlas.choices(table.at, to).contains(&link)
 }

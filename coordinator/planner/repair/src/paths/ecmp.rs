@@ -1,4 +1,4 @@
-//! Which of several equal ways a switch takes for a flow.
+//! The choice of a switch among equal-cost paths.
 
 use std::net::SocketAddrV4;
 
@@ -8,7 +8,7 @@ use super::linux::LinuxHash;
 
 pub(super) const TCP_PROTOCOL: u8 = 6;
 
-/// What a switch sees of a flow: hashed once, so that each switch only adds itself.
+/// Hash of a flow's header fields, computed once; each switch combines it with its own value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label(u64);
 
@@ -22,16 +22,16 @@ pub struct Fields {
     pub protocol: u8,
 }
 
-/// How a fabric's switches choose. Each seed is another fabric of the same kind.
+/// Hash of a fabric's switches. Each seed is another fabric of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ecmp {
     /// A good hash, different in each switch.
     Mixed { seed: u64 },
-    /// CRC-32 of the fields, as many switches do, with one seed for all of them: a switch chooses
-    /// as the one before it did, so that some of its ways stay unused.
+    /// CRC-32 of the fields, as in many switches, with one seed for all: a switch chooses as the previous one did, so
+    /// some of its paths stay unused.
     Crc { seed: u32 },
-    /// As Linux routers of one key do: their next hops in the order of their ports, all of one weight.
-    /// What stands for a node's place is its address.
+    /// Linux routers with a common key: next hops in the order of their ports, with equal weights. The address of a
+    /// node stands for its position.
     Linux(LinuxHash),
 }
 
@@ -53,14 +53,14 @@ impl Ecmp {
             }
             Self::Crc { seed } => Label(u64::from(crc32(seed, &fields.octets()))),
             Self::Linux(hash) => {
-                // Without a key, that is reported before it comes to this.
+                // A missing key is reported earlier.
                 let position = hash.position(&fields.flow());
                 Label(u64::from(position.unwrap_or(0)))
             }
         }
     }
 
-    /// Whether a node's place in the fabric cannot stand for its address.
+    /// Whether the hash needs addresses, and not only positions of nodes.
     pub fn hashes_addresses(&self) -> bool {
         matches!(self, Self::Linux(_))
     }

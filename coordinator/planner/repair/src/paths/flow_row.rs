@@ -10,11 +10,11 @@ use reweave_common::input::InputError;
 use super::ecmp::{Fields, TCP_PROTOCOL};
 use crate::columns::CsvRow;
 
-/// Of RoCE, which most of these flows are.
+/// Port of RoCE, which most of these flows are.
 const DEFAULT_PORT: u16 = 4791;
 const UDP_PROTOCOL: u8 = 17;
 
-/// Where the flow of a row begins and ends.
+/// Returns the ends of a row's flow.
 pub fn ends(fabric: &Fabric, row: &CsvRow<'_>) -> Result<[NodeId; 2], InputError> {
     Ok([endpoint(fabric, row, "src")?, endpoint(fabric, row, "dst")?])
 }
@@ -40,13 +40,13 @@ pub fn node(
     node.ok_or_else(|| row.error(key, format!("the fabric has no node named {name:?}")))
 }
 
-/// Where a table has addresses, they are hashed instead of the nodes' indices.
+/// Returns the address, which is hashed instead of the node's index if the table has one.
 fn address(row: &CsvRow<'_>, column: &'static str) -> Result<Option<u32>, InputError> {
     let address: Option<Ipv4Addr> = row.parsed(column)?;
     Ok(address.map(u32::from))
 }
 
-/// What switches hash of the `nth` row's flow, which has a port of its own unless the row says one.
+/// Returns the hashed fields of the `nth` row's flow; without ports in the row, it gets a port of its own.
 pub fn fields(row: &CsvRow<'_>, [from, to]: [NodeId; 2], nth: usize) -> Result<Fields, InputError> {
     let own_port = 0xc000 | (nth & 0x3fff) as u16;
     Ok(Fields {

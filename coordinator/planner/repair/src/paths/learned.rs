@@ -1,4 +1,4 @@
-//! What probing taught of switches whose hash is not known: which source port leads which way.
+//! Paths by source port, learned from probes of switches with an unknown hash.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use reweave_common::snapshot::Hop;
 use super::ecmp::Fields;
 use super::listed::Listed;
 
-/// Ways by what switches hash, as they were traced.
+/// Traced paths by hashed fields.
 #[derive(Debug, Clone)]
 pub struct Learned<Flow = Fields> {
     ways: BTreeMap<Flow, LearnedPath>,
@@ -20,7 +20,7 @@ impl<Flow> Default for Learned<Flow> {
     }
 }
 
-/// What traces say of a flow's way.
+/// Traced path of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum LearnedPath {
     /// All of them the same.
@@ -58,7 +58,7 @@ impl<Flow: Ord> Learned<Flow> {
 }
 
 impl Learned {
-    /// From those of these flows that were traced.
+    /// Learns from the traced flows.
     pub fn of<'f>(flows: impl IntoIterator<Item = &'f Listed>) -> Self {
         let mut learned = Self::default();
         for flow in flows.into_iter().filter(|flow| flow.traced) {
@@ -67,8 +67,7 @@ impl Learned {
         learned
     }
 
-    /// The source ports that lead a flow's packets this way, the least first; the rest of the flow
-    /// stays.
+    /// Returns the source ports that lead a flow over this path, lowest first; its other fields stay.
     pub fn ports_along<'l>(
         &'l self,
         flow: &Fields,

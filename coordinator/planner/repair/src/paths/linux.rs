@@ -1,9 +1,8 @@
-//! How Linux routers choose among the next hops of a route.
+//! The choice of Linux routers among the next hops of a route.
 //!
-//! The kernel hashes a flow's fields with SipHash under a key, and lays the result on a line that
-//! the next hops divide among themselves by their weights. By default the key is drawn at boot, and
-//! a choice cannot be predicted. A router whose `net.ipv4.fib_multipath_hash_seed` is set makes the
-//! key from that: its choices are known here without asking it.
+//! The kernel hashes a flow's fields with SipHash under a key. The next hops divide the range of the hash by their
+//! weights. By default the key is random at boot, and choices cannot be predicted. With
+//! `net.ipv4.fib_multipath_hash_seed`, the key is derived from that value, and the choices can be computed here.
 
 use std::hash::Hasher;
 
@@ -35,7 +34,7 @@ impl LinuxHash {
         Self::place(self.position(flow)?, weights.iter().copied())
     }
 
-    /// Where on the line a flow falls, the same at each router of this key.
+    /// Returns the position of a flow in the range, the same at each router with this key.
     pub fn position(&self, flow: &FlowKey) -> Option<u32> {
         (self.seed != 0).then(|| self.hash(flow) >> 1)
     }
@@ -73,8 +72,8 @@ impl LinuxHash {
         }
     }
 
-    /// The kernel's `struct flow_keys` from its `basic` field on. Both directions of a flow hash
-    /// alike: the smaller end comes first, as a little-endian machine compares them.
+    /// Returns the kernel's `struct flow_keys` from its `basic` field on. Both directions of a flow hash equally: the
+    /// smaller end comes first, as a little-endian machine compares them.
     fn keys(&self, flow: &FlowKey) -> [u8; 48] {
         let mut keys = [0; 48];
         let mut addresses = [flow.source, flow.destination].map(|end| end.ip().octets());
@@ -146,7 +145,7 @@ mod tests {
         chosen.map(|place| place.to_string()).collect()
     }
 
-    /// What `ip route get` of Linux 6.18 said for source ports 7400 to 7431.
+    /// Output of `ip route get` on Linux 6.18 for source ports 7400 to 7431.
     #[test]
     fn linux_hash_matches_kernel() {
         let equal = [1; 4];

@@ -1,17 +1,15 @@
-//! Flows and their ways, as people list them: the table of flows that the simulator reads, with
-//! three columns more.
+//! Flow tables with paths: the table that the simulator reads, with three more columns.
 //!
 //! ```text
 //! src,dst,bytes,start_us,path,sport,dport,proto,end_us,job,move
 //! h0,h5,1000000,0,h0>leaf0>spine1>leaf1>h5,7400,4791,udp,2000,train,pin
 //! ```
 //!
-//! Where switches hash addresses in a way that is known, `src_ip` and `dst_ip` give them.
+//! If switches hash addresses by a known function, `src_ip` and `dst_ip` are the addresses.
 //!
-//! `end_us` is when the flow ends, if it does; `job` whose it is; `move` how it can be moved: by a
-//! `pin` at switches (so it is when nothing is said), by another source `port`, or `never`. In a
-//! path, `*` stands for a hop that did not answer. A flow whose way is not known is counted nowhere,
-//! and said.
+//! `end_us` is the end of the flow, if there is one; `job` is its job; `move` says how it can be moved: by a `pin` at
+//! switches (the default), by another source `port`, or `never`. In a path, `*` stands for a hop that did not answer. A
+//! flow with an unknown path is not counted, and is reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,16 +33,16 @@ const ADDRESS_COLUMNS: [&str; 2] = ["src_ip", "dst_ip"];
 const MAX_TABLE_BYTES: f64 = 1e18;
 const UNKNOWN_NODE: &str = "*";
 
-/// A flow with a way.
+/// A flow with a path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
-    /// Its place in the table, from 0.
+    /// Index in the table, from 0.
     pub id: usize,
     pub ends: [NodeId; 2],
     pub fields: Fields,
     pub bytes: u64,
     pub path: Vec<Hop>,
-    /// Whether the way was traced, and not predicted.
+    /// Whether the path was traced, and not predicted.
     pub traced: bool,
     pub job: Option<String>,
     pub movable: Movable,
@@ -60,7 +58,7 @@ pub enum Movable {
     Never,
 }
 
-/// Why a flow is left out, or its way may be another.
+/// Reason why a flow is left out, or its path may be wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Doubt {
     UnknownHop {
@@ -76,16 +74,16 @@ pub enum Doubt {
         flow: usize,
         nodes: [String; 2],
     },
-    /// Its way comes by a node twice, or through a host.
+    /// The path visits a node twice, or leads through a host.
     NoRoute {
         flow: usize,
         by: String,
     },
-    /// The same five fields were traced over different ways.
+    /// The same five fields were traced over different paths.
     Contradiction {
         flows: Vec<usize>,
     },
-    /// The hash that predicts ways predicts others than were traced.
+    /// The hash predicts other paths than were traced.
     OtherHash {
         traced: usize,
         otherwise: usize,
@@ -98,7 +96,7 @@ pub struct Table {
     pub doubts: Vec<Doubt>,
 }
 
-/// Reads flows; `file` is the name that errors call it by. Ways that are not given are predicted by the hash.
+/// Parses flows; `file` is the name in error messages. Missing paths are predicted by the hash.
 pub fn parse(
     file: &str,
     text: &str,
@@ -131,7 +129,7 @@ struct Reader<'a, 'f> {
     ecmp: &'a Ecmp,
     table: Table,
     rows: usize,
-    /// Of all flows so far.
+    /// Bytes of all flows so far.
     bytes: u64,
 }
 
@@ -253,7 +251,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// The first that a route does not come by: one that was there before, or a host on the way.
+/// Returns the first node that makes the path impossible: a repeated node, or a host on the path.
 fn no_route(fabric: &Fabric, nodes: &[NodeId]) -> Option<NodeId> {
     let mut inner = nodes.iter().enumerate().skip(1);
     let strange = |&(place, node): &(usize, &NodeId)| {
@@ -322,7 +320,7 @@ impl Table {
         self.flows.retain(|flow| !out.contains(&flow.id));
     }
 
-    /// Where packets with the same fields were traced, nothing has to be predicted.
+    /// Uses traced paths of packets with the same fields instead of predictions.
     fn follow_traces(&mut self) {
         let traced = self.flows.iter().filter(|flow| flow.traced);
         let known = traced.map(|flow| (flow.fields, flow.path.clone()));
@@ -357,7 +355,7 @@ impl Table {
     }
 }
 
-/// As in `0, 1 and 2`.
+/// Formats a list such as `0, 1 and 2`.
 fn listing(flows: &[usize]) -> String {
     let flows: Vec<_> = flows.iter().map(usize::to_string).collect();
     match flows.split_last() {

@@ -1,4 +1,4 @@
-//! Which ways flows take: as traced, as the hash of their switches has it, or as was learned.
+//! Paths of flows: traced, computed from the hash of switches, or learned.
 
 mod atlas;
 mod drained;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use reweave_common::ids::{LinkId, NodeId};
 
-/// This many pairs are remembered at a time.
+/// Maximum number of cached pairs.
 const MAX_PAIRS: usize = 1 << 16;
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Remembered {
         Some(Arc::clone(&found.links))
     }
 
-    /// What is not known yet.
+    /// Adds an entry that is not cached yet.
     pub(super) fn insert(&mut self, of: [NodeId; 2], links: Arc<[LinkId]>) {
         if self.found.len() == MAX_PAIRS {
             self.found.clear();

@@ -1,4 +1,4 @@
-//! Ways of flows as they are traced, predicted and learned, and what is not believed.
+//! Traced, predicted and learned paths of flows, and implausible ones.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::routes::Routes;
@@ -133,7 +133,7 @@ fn flow_without_path_is_reported() {
     assert_eq!(table.doubts, [Doubt::NoWay { flow: 0, from, to }]);
 }
 
-/// For any answer of the hash: that it says otherwise is a reason to doubt it.
+/// Holds for any result of the hash: a contradiction to the trace is a doubt.
 #[test]
 fn trace_applies_to_equal_header_fields() {
     let two = |spine: u32| {
@@ -177,7 +177,7 @@ fn errors_name_line_and_column() {
     );
 }
 
-/// Each link of a group is predicted as often as the others, and ways lead where they should.
+/// Predictions use each link of a group equally often, and paths reach their destinations.
 #[test]
 fn predicted_paths_are_shortest_covering_links() {
     let fabric = fabric();

@@ -1,4 +1,4 @@
-//! The links over which nodes may send, found once: many tries go the same ways.
+//! Cached next hops of nodes: many tries use the same paths.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,19 +20,19 @@ pub(super) struct Step {
 type Known = u32;
 const UNKNOWN_COUNT: Known = u32::MAX;
 
-/// Nodes send to all endpoints that hang on the same others alike, so what they do is in a table of few rows.
+/// Nodes send alike to all endpoints at the same switches, so their choices fit into a table of few rows.
 pub(super) struct Choices {
-    /// By endpoint: which of those it hangs together with, counted.
+    /// Connected group of each endpoint.
     groups: Vec<u32>,
     count: usize,
-    /// By node, once asked, and by group: what is known.
+    /// Cached choices by node and group.
     of_nodes: Vec<Vec<Known>>,
-    /// Of hosts with one link: the same towards every other.
+    /// Choices of hosts with one link, which are equal for all destinations.
     of_only_links: Vec<Known>,
-    /// By endpoint: who sends to it over links of its own.
+    /// Nodes with a link of their own to each endpoint.
     beside: Vec<Range<usize>>,
     neighbours: Vec<(NodeId, Known)>,
-    /// Where they lie among `steps`, each list once.
+    /// Their ranges in `steps`; equal lists are stored once.
     spans: Vec<Range<usize>>,
     steps: Vec<Step>,
     by_list: BTreeMap<Vec<Step>, Known>,
@@ -62,7 +62,7 @@ impl Choices {
         choices
     }
 
-    /// Makes room for what those beside an endpoint do.
+    /// Reserves entries for the neighbours of an endpoint.
     fn meet(&mut self, atlas: &Atlas<'_>, endpoint: NodeId) {
         let (fabric, first) = (atlas.fabric, self.neighbours.len());
         let beside = neighbours(fabric, endpoint).into_iter();

@@ -1,4 +1,4 @@
-//! Of flows of probes whose ways are known: few that show as much of the links as all of them would.
+//! Chooses few of the probe flows with known paths, without losing information about links.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -8,9 +8,9 @@ use crate::paths::HopIndex;
 /// A flow of probes that could be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Of the same two hosts, one is sent at least: what lies between them is asked for, too.
+    /// Pair of hosts; at least one flow of each is chosen, because the path between them is of interest too.
     pub pair: usize,
-    /// What it crosses there, and what back: it is known which of both lost a probe.
+    /// Hops in each direction. It is known in which direction a probe was lost.
     pub ways: [Vec<HopIndex>; 2],
 }
 
@@ -28,9 +28,9 @@ pub fn choose(candidates: &[Candidate], hops: usize, times: u32) -> Vec<usize> {
 struct Choice<'c> {
     candidates: &'c [Candidate],
     taken: Vec<bool>,
-    /// By hop: how many times more it is to be crossed.
+    /// Missing crossings of each hop.
     missing: Vec<u32>,
-    /// By hop: those of one class are crossed by the same of the taken ways, so far.
+    /// Class of each hop: hops of a class are crossed by the same chosen paths so far.
     class: Vec<usize>,
     members: Vec<usize>,
 }
@@ -101,7 +101,7 @@ impl<'c> Choice<'c> {
 
     fn crossed(&self, way: &[HopIndex]) -> BTreeMap<usize, usize> {
         let mut crossed = BTreeMap::new();
-        // A way that goes round in a circle crosses a hop twice.
+        // A path with a loop crosses a hop twice.
         for hop in way.iter().collect::<BTreeSet<_>>() {
             *crossed.entry(self.class[*hop]).or_default() += 1;
         }
@@ -113,7 +113,7 @@ impl<'c> Choice<'c> {
         crossed.any(|(class, count)| count < self.members[class])
     }
 
-    /// Takes those that a way crosses out of their classes.
+    /// Splits the classes of the hops on a path.
     fn split(&mut self, way: &[HopIndex]) {
         let mut parts = BTreeMap::new();
         for (class, count) in self.crossed(way) {

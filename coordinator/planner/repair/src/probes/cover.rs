@@ -19,27 +19,27 @@ use crate::paths::{Atlas, HopIndex};
 /// Ports that no program draws by itself, since kernels draw from higher ones.
 const FIRST_PORT: u16 = 7400;
 const LAST_PORT: u16 = 32_767;
-/// This many are tried for one link: one of 64 ways is missed by all of them once in ten thousand.
+/// Maximum number of ports tried per link: all of them miss one of 64 paths once in ten thousand.
 const MAX_TRIES: usize = 600;
-/// This many more for each port that is taken: those left over lead elsewhere.
+/// Additional tries per used port, because the remaining ports lead elsewhere.
 const TRIES_PER_TAKEN_PORT: usize = 8;
 /// The best of this many that lead over the link is taken: of few where there is much to be crossed, so that the time
 /// stays bounded.
 const MAX_COMPARED: usize = 32;
 const MIN_COMPARED: usize = 8;
 const MAX_COMPARED_TOTAL: usize = 2_000_000;
-/// This many hosts are looked at as the other end of a flow.
+/// Maximum number of hosts that are considered as the other end of a flow.
 const MAX_PARTNERS: usize = 64;
-/// Of all that may be beyond a link between relays, this many are tried as the other end of a flow.
+/// Maximum number of other ends that are tried behind a link between relays.
 const MAX_RELAYS: usize = 1024;
 const MAX_ENDS: usize = 4;
-/// This many hosts are tried as the beginning of a flow.
+/// Maximum number of hosts that are tried as the start of a flow.
 const MAX_STARTS: usize = 8;
-/// This many pairs of ends that are less likely to lead over a link are tried in all.
+/// Maximum number of less likely pairs of ends that are tried in total.
 const MAX_PAIRS: usize = 10_000;
 const UDP_PROTOCOL: u8 = 17;
 const MAX_HOPS: usize = 64;
-/// There and back: ways rarely have more.
+/// Typical maximum number of hops of a round trip.
 const TYPICAL_HOPS: usize = 12;
 
 /// Flows of probes, and what they cross.
@@ -72,7 +72,7 @@ pub fn cover(fabric: &Fabric, ecmp: &Ecmp, times: u32) -> Cover {
             cover.flows.push(flow);
         }
     }
-    // What nothing was found for may have been crossed later, on the way to something else.
+    // A hop without a flow may have been crossed by a later flow to another hop.
     cover
         .uncovered
         .retain(|&hop| covering.tally.missing[covering.atlas.index(hop)] > 0);
@@ -83,7 +83,8 @@ pub fn cover(fabric: &Fabric, ecmp: &Ecmp, times: u32) -> Cover {
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     hop: HopIndex,
-    /// All shortest ways have this many hops before it: most miss it, and need not be gone to their end.
+    /// Number of hops before it, if equal on all shortest paths: most paths miss it, and need not be followed to their
+    /// end.
     after: Option<usize>,
 }
 
@@ -93,18 +94,18 @@ struct Covering<'f, 'e> {
     tiers: Vec<u32>,
     hosts: Vec<NodeId>,
     tally: Tally,
-    /// By node: how many flows begin or end there.
+    /// Number of flows that begin or end at each node.
     busy: Vec<u32>,
-    /// By node: the hosts closest to it.
+    /// Closest hosts of each node.
     near: Vec<Vec<NodeId>>,
     choices: Choices,
     distances: Distances,
     most_compared: usize,
-    /// This many more pairs of ends are tried in all.
+    /// Remaining number of additional pairs of ends.
     left_to_try: usize,
     /// Flows that are sent already.
     taken: BTreeSet<ProbeFlow>,
-    /// Where to look for a partner next.
+    /// Position of the next partner.
     turn: usize,
     /// Hosts whose own links are to be crossed still, and some others.
     needy: Vec<NodeId>,
@@ -135,9 +136,9 @@ impl<'f, 'e> Covering<'f, 'e> {
         }
     }
 
-    /// From hosts to switches first, since any port leads there, and of these the one is taken that crosses the most
-    /// else. Then what is furthest from the hosts: on the way there, the rest is crossed as well. Among relays what
-    /// leaves those at the edge: from there ways lead over what lies in the middle.
+    /// Returns the hops in search order. Hops from hosts to switches come first, because any port leads there, and the
+    /// flow that crosses the most other hops is chosen. Then hops furthest from hosts, because the path there crosses
+    /// the others. Among relays, hops that leave the edge come first, because paths continue over the middle.
     fn order(&mut self) -> Vec<HopIndex> {
         let mut hops: Vec<_> = (0..self.atlas.hops()).collect();
         hops.sort_by_cached_key(|&hop| {
@@ -161,7 +162,7 @@ impl<'f, 'e> Covering<'f, 'e> {
             .all(|&end| self.atlas.fabric.node(end).role == Role::Relay)
     }
 
-    /// A flow that begins with this hop between relays, and goes on to the host it crosses the most towards.
+    /// Returns a flow that begins with this hop between relays, and continues to the host with the most uncrossed hops.
     fn flow_among_relays(&mut self, hop: HopIndex) -> Option<(ProbeFlow, Vec<HopIndex>)> {
         if !self.is_among_relays(hop) {
             return None;
@@ -184,8 +185,8 @@ impl<'f, 'e> Covering<'f, 'e> {
         best.map(|(_, found)| found)
     }
 
-    /// Some to whom the hop is the first of a shortest way, and how long that is: the furthest first, and of these who
-    /// has the fewest flows.
+    /// Returns some nodes for which the hop is the first of a shortest path, with the length: furthest first, then
+    /// those with the fewest flows.
     fn beyond(&mut self, over: Hop) -> Vec<(u32, NodeId)> {
         let (mut ends, count) = (Vec::new(), self.hosts.len());
         let stride = stride(count);
@@ -206,15 +207,15 @@ impl<'f, 'e> Covering<'f, 'e> {
             .collect()
     }
 
-    /// Of the shortest way that begins with this hop, if one does. What each node would choose for this many ends takes
-    /// longer to find out than how far they are.
+    /// Returns the length of the shortest path that begins with this hop, if any. Distances are faster to compute than
+    /// choices for this number of ends.
     fn length_over(&mut self, over: Hop, to: NodeId) -> Option<u32> {
         let length = self.distances.between(to, self.atlas.far(over))? + 1;
         let is_shortest = self.distances.between(to, over.from) == Some(length);
         (is_shortest && length as usize <= MAX_HOPS).then_some(length)
     }
 
-    /// A flow that crosses this hop on its way there, from the first host that finds a port for one.
+    /// Returns a flow that crosses this hop, from the first host with a suitable port.
     fn flow_over(&mut self, hop: HopIndex) -> Option<(ProbeFlow, Vec<HopIndex>)> {
         let over = self.atlas.hop(hop);
         let mut starts = self.starts(over);
@@ -231,8 +232,8 @@ impl<'f, 'e> Covering<'f, 'e> {
         None
     }
 
-    /// Where none of the likely ends led over it, any may: as long as there is time, since switches may choose so that
-    /// none does.
+    /// Tries other pairs of ends if no likely one crosses the hop, within the limit, because switches may never choose
+    /// the hop.
     fn flow_by_any(&mut self, hop: HopIndex) -> Option<(ProbeFlow, Vec<HopIndex>)> {
         let over = self.atlas.hop(hop);
         let ends = [over.from, self.atlas.far(over)];
@@ -306,7 +307,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         best.map(|(_, flow, hops)| (flow, hops))
     }
 
-    /// Hosts whose shortest ways may lead over the hop: those near it, else any.
+    /// Returns hosts whose shortest paths may cross the hop: those near it, else any.
     fn starts(&mut self, over: Hop) -> Vec<NodeId> {
         let ends = [over.from, self.atlas.far(over)];
         let near = self.near[over.from.index()].clone();
@@ -326,8 +327,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         hosts
     }
 
-    /// The other end: a host to which the hop is a shortest way, with as many uncrossed links
-    /// towards it as can be.
+    /// Returns the other end: a host behind the hop, with as many uncrossed links towards it as possible.
     fn partner(&mut self, from: NodeId, over: Hop) -> Option<NodeId> {
         let far = self.atlas.far(over);
         if self.atlas.fabric.node(far).role != Role::Switch {
@@ -360,8 +360,8 @@ impl<'f, 'e> Covering<'f, 'e> {
         best.map(|(_, to)| to)
     }
 
-    /// Of hosts whose own links are to be crossed as well one of those furthest away, for a flow that begins with
-    /// this hop: so it crosses something of all layers.
+    /// Returns one of the furthest hosts whose own links also need flows, for a flow that begins with this hop and so
+    /// crosses every layer.
     fn partner_in_need(&mut self, from: NodeId, over: Hop) -> Option<NodeId> {
         let (mut best, mut step) = (None, 0);
         self.turn += 1;
@@ -385,7 +385,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         best.map(|(_, to)| to)
     }
 
-    /// How far a host is from a switch, or from itself; others are never asked for.
+    /// Returns the distance of a host from a switch or from itself.
     fn distance(&mut self, host: NodeId, node: NodeId) -> Option<u32> {
         match self.atlas.fabric.node(node).role {
             Role::Switch => self.distances.between(host, node),
@@ -402,7 +402,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         self.choices.of(&mut self.atlas, at, to)
     }
 
-    /// Whether a flow crosses what it is to cross on its way there; its hops there and back are left in `hops`.
+    /// Whether a flow crosses the wanted hop on its way there. Its hops in both directions are left in `hops`.
     fn crosses(&mut self, flow: ProbeFlow, over: Wanted, hops: &mut Vec<HopIndex>) -> bool {
         let [from, to] = [flow.from, flow.to];
         let ports = [flow.source_port, PROBE_PORT];
@@ -412,7 +412,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         goes && hops.contains(&over.hop) && self.goes([to, from], back, None, hops)
     }
 
-    /// Whether there is a way, which is added to `hops`, and the hop after this many is the one that is due there.
+    /// Adds the path to `hops`. Returns whether there is one, with the wanted hop after this number of hops.
     fn goes(
         &mut self,
         [from, to]: [NodeId; 2],
@@ -477,7 +477,7 @@ fn gcd(mut a: usize, mut b: usize) -> usize {
     a
 }
 
-/// By node: the hosts below it, or at it.
+/// Returns the hosts below or at each node.
 fn near(fabric: &Fabric, tiers: &[u32]) -> Vec<Vec<NodeId>> {
     let mut near = vec![Vec::new(); fabric.nodes().len()];
     let mut nodes: Vec<_> = fabric.nodes().map(|(node, _)| node).collect();

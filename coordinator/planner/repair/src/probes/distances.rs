@@ -1,4 +1,4 @@
-//! How far nodes are from each other, where many of them are asked for: hosts that hang on the same others are one.
+//! Distances between many nodes. Hosts with the same neighbours share one place.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -8,18 +8,18 @@ use reweave_common::ids::NodeId;
 
 use crate::paths::Atlas;
 
-/// The place of a node, or of hosts that hang on the same others.
+/// Index of a node, or of hosts with the same neighbours.
 type Place = u32;
 const UNREACHABLE: u32 = u32::MAX;
 
 pub(super) struct Distances {
-    /// By node.
+    /// Place of each node.
     places: Vec<Place>,
     forwards: Vec<bool>,
-    /// By place: where those beside it lie among `neighbours`.
+    /// Range of each place in `neighbours`.
     beside: Vec<Range<usize>>,
     neighbours: Vec<Place>,
-    /// By place, once asked, and by place.
+    /// Cached distances, by place and place.
     hops: Vec<Vec<u32>>,
 }
 
@@ -54,14 +54,14 @@ impl Distances {
         }
     }
 
-    /// How many hops lie between a node and one that forwards; nothing where there is no way.
+    /// Returns the number of hops between a node and a forwarding node; none without a path.
     pub(super) fn between(&mut self, node: NodeId, forwarding: NodeId) -> Option<u32> {
         let place = self.places[node.index()];
         let hops = self.from(forwarding)[place as usize];
         (hops != UNREACHABLE).then_some(hops)
     }
 
-    /// How many hops away the furthest of all that are reached is.
+    /// Returns the distance of the furthest reachable node.
     pub(super) fn furthest(&mut self, node: NodeId) -> u32 {
         let hops = self.from(node).iter().filter(|hops| **hops != UNREACHABLE);
         hops.max().copied().unwrap_or(0)

@@ -1,9 +1,7 @@
-//! Whom to probe by which ports: the fewest flows of probes that cross every link both ways as often
-//! as is wanted.
+//! Chooses probe flows: the fewest that cross every link in both directions as often as wanted.
 //!
-//! Where the choices of switches are known, each flow is chosen for the links it crosses there and back. Where they are
-//! not, enough source ports are used to leave hardly any path unseen; once they have been traced, few of these flows
-//! are left.
+//! If the choices of switches can be computed, each flow is chosen for the links that it crosses. Otherwise, enough
+//! source ports are used to cover almost all paths; once they are traced, few of these flows are kept.
 
 mod choices;
 mod chosen;
@@ -20,7 +18,7 @@ pub use chosen::{Candidate, choose};
 pub use cover::{Cover, cover};
 pub use traced::{Untraced, cover_by};
 
-/// One flow of probes, answered over the ports the other way round.
+/// One flow of probes; answers use the reversed ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeFlow {
     pub from: NodeId,
@@ -28,12 +26,12 @@ pub struct ProbeFlow {
     pub source_port: u16,
 }
 
-/// How many source ports it takes until, with this probability, each of `ways` equal paths is taken by one at least.
+/// Returns the number of source ports with which, at this probability, each of `ways` equal-cost paths is used.
 pub fn ports_for(ways: usize, probability: f64) -> usize {
     if ways <= 1 {
         return ways;
     }
-    // By ways taken so far: how likely.
+    // Probability by number of used paths.
     let mut taken = vec![0.0; ways + 1];
     taken[0] = 1.0;
     let mut ports = 0;

@@ -1,4 +1,4 @@
-//! What is crossed how often, and what is to be crossed still.
+//! Number of crossings of each hop, and the missing ones.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use super::distances::Distances;
 use crate::paths::{Atlas, HopIndex};
 
 pub(super) struct Tally {
-    /// By hop: how many times more it is to be crossed.
+    /// Missing crossings of each hop.
     pub missing: Vec<u32>,
-    /// By hop: who sends over it.
+    /// Sender of each hop.
     senders: Vec<NodeId>,
-    /// By hop: whether all that one of its ends sends or is sent crosses it.
+    /// Whether all traffic of one end of the hop crosses it.
     is_only: Vec<bool>,
-    /// By hop: its layer, counted.
+    /// Layer of each hop.
     layers: Vec<usize>,
-    /// By layer: how many of its hops are to be crossed still.
+    /// Number of uncovered hops per layer.
     open: Vec<usize>,
-    /// By node: how many of its own hops are to be crossed still.
+    /// Number of uncovered own hops per node.
     needs: Vec<u32>,
 }
 
@@ -57,13 +57,13 @@ impl Tally {
         }
     }
 
-    /// How many of these are to be crossed still.
+    /// Returns the number of these hops that are uncovered.
     pub(super) fn gain(&self, hops: &[HopIndex]) -> u32 {
         hops.iter().map(|&hop| self.missing[hop].min(1)).sum()
     }
 
-    /// What no other port between the same ends gains more than: of a layer that is covered none gains
-    /// anything, and at a host with one cable all go the same way.
+    /// Returns an upper bound on the gain of other ports between the same ends: hops of a covered layer gain nothing,
+    /// and at a host with one cable all flows use it.
     pub(super) fn most_gain(&self, hops: &[HopIndex]) -> u32 {
         let most = hops.iter().map(|&hop| {
             if self.is_only[hop] {
@@ -81,9 +81,8 @@ impl Tally {
     }
 }
 
-/// No fewer flows cross each hop this many times, since there and back each crosses two of these at most: what hosts
-/// send or are sent, and what leads to the highest switches or from them, if those are in the middle of all ways over
-/// them.
+/// Returns a lower bound on the flows that cross each hop this number of times. A round trip crosses at most two hops
+/// of each kind: own hops of hosts, and hops to or from the highest switches, if those are in the middle of all paths.
 pub(super) fn least(atlas: &Atlas<'_>, distances: &mut Distances, times: u32) -> usize {
     let (fabric, tiers) = (atlas.fabric, atlas.tiers());
     let reached = tiers.iter().filter(|tier| **tier != u32::MAX);
@@ -106,7 +105,8 @@ pub(super) fn least(atlas: &Atlas<'_>, distances: &mut Distances, times: u32) ->
     least.max().unwrap_or(0)
 }
 
-/// Where no way between endpoints is longer than up to the top and down again, what leads there is crossed once.
+/// Whether the hop lies in the middle: if no path is longer than up to the top and down again, a path crosses such a
+/// hop once.
 fn is_middle(atlas: &Atlas<'_>, distances: &mut Distances, tiers: &[u32], top: u32) -> bool {
     let nodes = atlas.fabric.nodes().map(|(node, _)| node);
     let mut highest = nodes.filter(|node| tiers[node.index()] == top);
@@ -117,14 +117,14 @@ fn is_middle(atlas: &Atlas<'_>, distances: &mut Distances, tiers: &[u32], top: u
     highest.any(&mut reaches_all)
 }
 
-/// Where all pass on what is others', a flow crosses as much as there and back between those furthest apart.
+/// Returns a lower bound if all nodes forward: a flow crosses at most twice the greatest distance.
 fn least_of_relays(atlas: &Atlas<'_>, distances: &mut Distances, times: u32) -> usize {
     let longest = atlas.fabric.endpoints().map(|it| distances.furthest(it));
     let longest = longest.max().unwrap_or(0).max(1);
     (atlas.hops() * times as usize).div_ceil(2 * longest as usize)
 }
 
-/// From which tier to which a hop leads.
+/// Returns the tiers of a hop's ends.
 pub(super) fn layer(atlas: &Atlas<'_>, tiers: &[u32], hop: HopIndex) -> [u32; 2] {
     let hop = atlas.hop(hop);
     [hop.from, atlas.far(hop)].map(|node| tiers[node.index()])

@@ -19,7 +19,7 @@ fn port_counts_match_coupon_collector() {
     assert_eq!([0, 1, 2].map(|ways| ports_for(ways, 0.99)), [0, 1, 8]);
 }
 
-/// How often each hop is crossed, walked again.
+/// Returns the number of crossings of each hop, computed independently.
 fn crossings(fabric: &Fabric, ecmp: &Ecmp, cover: &Cover) -> BTreeMap<Hop, u32> {
     let (mut atlas, mut times) = (Atlas::new(fabric), BTreeMap::new());
     for flow in &cover.flows {
@@ -192,7 +192,7 @@ fn unlikely_ends_are_tried_for_links() {
     covered(&graph(&roles, &links), 1);
 }
 
-/// Each flow crosses much of a layer where ways lead along it: no more flows are called the least than there need be.
+/// Each flow crosses much of a layer if paths lead along it; the lower bound accounts for that.
 #[test]
 fn least_probe_count_is_tight() {
     let switches = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
@@ -218,7 +218,7 @@ fn wired(hosts: usize, strides: &[usize]) -> Fabric {
     Fabric::parse("direct.toml", &text).unwrap()
 }
 
-/// As many as lie between those furthest apart, there and back.
+/// Twice the number of hops between the furthest hosts.
 #[test]
 fn relay_flow_crosses_longest_path() {
     for (hosts, strides, times, most) in [
@@ -295,7 +295,7 @@ fn candidates(fabric: &Fabric, ports: u16) -> Vec<Candidate> {
     candidates
 }
 
-/// By hop: which of these ways cross it.
+/// Returns the paths that cross each hop.
 fn crossed_by(chosen: &[&Candidate]) -> BTreeMap<usize, Vec<usize>> {
     let mut crossed_by: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (nth, way) in chosen.iter().flat_map(|it| &it.ways).enumerate() {

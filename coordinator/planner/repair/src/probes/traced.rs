@@ -13,7 +13,7 @@ use crate::paths::ecmp::Fields;
 use crate::paths::listed::Listed;
 use crate::paths::{Atlas, HopIndex, Learned};
 
-/// Why a probe is not among those to choose from: not every link is known of this.
+/// Reason why a probe cannot be chosen: a link on its path is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Untraced {
     Way,
@@ -23,9 +23,9 @@ pub enum Untraced {
 /// There and back.
 type RoundTripHops = [Vec<HopIndex>; 2];
 
-/// Of the flows to the port of probes whose ways are known, there and back: one between the same two hosts at least,
-/// and enough of them to cross each direction of each link as often as is wanted, or all of them. And the probes that
-/// cannot be chosen, since it is not known what they would cross.
+/// Returns the chosen probe flows among those with known paths in both directions: at least one per pair of hosts, and
+/// enough to cross each direction of each link as often as wanted, or all of them. Also returns the probes that cannot
+/// be chosen because their paths are unknown.
 pub fn cover_by(
     fabric: &Fabric,
     traced: &[Listed],
@@ -86,7 +86,7 @@ fn flow(probe: &Listed) -> ProbeFlow {
     }
 }
 
-/// What is crossed less often than is wanted.
+/// Returns the hops with too few crossings.
 fn seldom<'w>(
     atlas: &Atlas<'_>,
     crossed: impl Iterator<Item = &'w HopIndex>,

@@ -7,12 +7,12 @@ use crate::paths::listed::{Listed, Movable};
 pub(super) struct Bundles {
     /// One for each bundle, by the name of its first.
     pub(super) flows: Vec<Listed>,
-    /// By flow as listed: its bundle.
+    /// Bundle of each listed flow.
     of: Vec<usize>,
 }
 
 impl Bundles {
-    /// None where no two flows have the same fields, as in most tables.
+    /// Returns none if no two flows have the same fields, as in most tables.
     pub(super) fn new(listed: &[Listed]) -> Option<Self> {
         let way = |place: &usize| (listed[*place].fields, &listed[*place].path);
         let mut firsts: Vec<usize> = (0..listed.len()).collect();
@@ -50,7 +50,7 @@ impl Bundles {
         Self { flows, of }
     }
 
-    /// Each as listed, where its bundle goes.
+    /// Returns each listed flow on the path of its bundle.
     pub(super) fn led(&self, listed: &[Listed], moved: &[Listed]) -> Vec<Listed> {
         let led = listed.iter().zip(&self.of).map(|(flow, &bundle)| Listed {
             path: moved[bundle].path.clone(),
@@ -59,7 +59,7 @@ impl Bundles {
         led.collect()
     }
 
-    /// What is said of bundles, said of all that are in them.
+    /// Copies values of bundles to all their flows.
     pub(super) fn each_of<T: Copy>(
         &self,
         said: Vec<(usize, T)>,
@@ -74,7 +74,7 @@ impl Bundles {
     }
 }
 
-/// Runs of those that overlap, of some in the order in which they begin.
+/// Returns runs of overlapping flows; the input is sorted by start.
 fn at_the_same_time(alike: &[usize], listed: &[Listed]) -> Vec<Vec<usize>> {
     let mut runs: Vec<Vec<usize>> = Vec::new();
     let mut until = f64::NEG_INFINITY;
@@ -90,7 +90,7 @@ fn at_the_same_time(alike: &[usize], listed: &[Listed]) -> Vec<Vec<usize>> {
 }
 
 impl Listed {
-    /// Another one into the bundle of which this is the first.
+    /// Adds a flow to the bundle of which this is the first.
     fn take(&mut self, other: &Self) {
         self.bytes += other.bytes;
         let begin = self.during_us[0].zip(other.during_us[0]);

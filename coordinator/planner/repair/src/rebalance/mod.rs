@@ -1,10 +1,9 @@
-//! The fewest moves after which no link is fuller than it needs to be, for flows with known ways.
+//! The fewest moves after which no link is fuller than necessary, for flows with known paths.
 //!
-//! The elephants are assigned again ([`assign`](crate::assign)); mice, and flows that cannot be moved, stay where they
-//! are. A lossy link counts as slower than it is. A flow on a drained one leaves it, mice as well, and one that cannot
-//! is named. Other flows are moved only where that brings more than is worth a move and more than is uncertain, so that
-//! the next plan does not undo it. Flows that are never there at the same time are in no other's way: a link is as full
-//! as it is at each moment.
+//! The elephants are assigned again ([`assign`](crate::assign)); mice, and immovable flows, stay in place. A lossy link
+//! counts as slower. Flows leave a drained link, mice included, and a flow that cannot is named. Other flows are moved
+//! only if the gain exceeds the least gain plus the uncertainty, so that the next plan does not undo it. Flows that
+//! never exist at the same time do not interfere: the fullness of a link is that of each moment.
 
 mod bundles;
 mod moments;
@@ -30,30 +29,28 @@ pub use weights::Weights;
 
 /// The least and the most source port that RoCE draws.
 const ROCE_SOURCE_PORTS: std::ops::RangeInclusive<u16> = 0xc000..=0xffff;
-/// This many ports are tried for one flow: enough for 64 ways in nearly all cases.
+/// Maximum number of ports tried per flow: enough for 64 paths in nearly all cases.
 const MAX_PORTS: usize = 1024;
 
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// By link: the share of packets it loses.
+    /// Loss of each link, as a share of packets.
     pub lossy: BTreeMap<LinkId, f64>,
     /// Links that should carry nothing.
     pub drained: BTreeSet<LinkId>,
     /// Hops that no flow is to be sent over.
     pub closed: BTreeSet<Hop>,
-    /// By hop: what is on it besides these flows.
+    /// Load of each hop from other flows.
     pub strangers: BTreeMap<Hop, u64>,
-    /// Bytes over the capacity in bits per second below which a link is no trouble: nothing, where only
-    /// evenness counts.
+    /// Load in bytes per bit/s of capacity below which a link is uncritical; zero if only evenness counts.
     pub enough: f64,
     /// A fall of max/mean by less than this is not worth a move.
     pub least_gain: f64,
-    /// How far sizes of flows may be off.
+    /// Relative uncertainty of flow sizes.
     pub uncertainty: f64,
-    /// A flow with less than this share of the size of the largest that comes in, or leaves, at the same
-    /// switch is left where it is.
+    /// A flow below this share of the largest that enters or leaves at the same switch is not moved.
     pub elephant_share: f64,
-    /// Which ports lead where, as probes found out.
+    /// Paths by source port, learned from probes.
     pub learned: Learned,
     pub work: Work,
 }
@@ -80,7 +77,7 @@ pub struct Rebalanced {
     pub before: Spread,
     pub after: Spread,
     pub moves: Vec<Move>,
-    /// Where equal ones would not do.
+    /// Weights where equal ones are inadequate.
     pub weights: Vec<Weights>,
     pub solution: Solution,
     /// Indices in the table of the flows that cannot leave a drained link.
@@ -89,10 +86,10 @@ pub struct Rebalanced {
     pub elephants: usize,
 }
 
-/// One flow goes another way.
+/// A move of one flow to another path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Move {
-    /// Its place in the table.
+    /// Index in the table.
     pub flow: usize,
     pub from: Hop,
     pub to: Hop,
@@ -109,13 +106,13 @@ pub enum By {
     SourcePort(u16),
 }
 
-/// What a link of this rate is good for that loses this share of packets.
+/// Returns the effective rate of a link with this loss.
 pub fn worth(rate: Rate, loss: f64) -> Rate {
     Rate::from_bits_per_s((rate.bits_per_s() as f64 * problem::part(loss)) as u64)
 }
 
-/// Plans the moves of flows on a fabric; `ecmp` is the hash by which source ports are chosen, where
-/// probes have not taught of ports.
+/// Plans the moves of flows on a fabric. `ecmp` is the hash by which source ports are chosen if probes have not learned
+/// them.
 pub fn rebalance(
     atlas: &mut Atlas<'_>,
     flows: &[Listed],
@@ -177,7 +174,7 @@ fn as_move(
     })
 }
 
-/// One where the ways part, and one wherever hashing would have a choice after that.
+/// Returns pins: one where the paths separate, and one wherever hashing would have a choice after that.
 fn pins(atlas: &mut Atlas<'_>, flow: &Listed, shared: usize) -> Vec<Hop> {
     let hops = flow.path.iter().enumerate().skip(shared);
     let needs_pin = |&(place, hop): &(usize, &Hop)| {
@@ -186,16 +183,16 @@ fn pins(atlas: &mut Atlas<'_>, flow: &Listed, shared: usize) -> Vec<Hop> {
     hops.filter(needs_pin).map(|(_, hop)| *hop).collect()
 }
 
-/// Where source ports lead.
+/// Paths by source port.
 struct Ports<'p> {
     ecmp: &'p Ecmp,
     learned: &'p Learned,
-    /// By flows that there are, and those that come.
+    /// Fields of existing and of future flows.
     taken: BTreeSet<Fields>,
 }
 
 impl Ports<'_> {
-    /// A source port that leads the new way and that no other flow between these ends has.
+    /// Returns a source port for the new path that no other flow between these ends has.
     fn find(&mut self, atlas: &mut Atlas<'_>, old: &Listed, new: &Listed) -> Option<u16> {
         let with = |source_port| Fields {
             source_port,
@@ -211,7 +208,7 @@ impl Ports<'_> {
         Some(port)
     }
 
-    /// By the hash, if that is what the flow's present way follows.
+    /// Uses the hash if the flow's present path agrees with it.
     fn predicted(&self, atlas: &mut Atlas<'_>, old: &Listed, new: &Listed) -> Option<u16> {
         let mut leads = |fields: Fields, path: &[Hop]| {
             let hashed = atlas.hashed(old.ends, self.ecmp, self.ecmp.label(fields));

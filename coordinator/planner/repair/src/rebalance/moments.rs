@@ -8,11 +8,10 @@ use super::{Options, problem};
 use crate::paths::Atlas;
 use crate::paths::listed::Listed;
 
-/// Of more moments the fullest are planned.
+/// Maximum number of moments; of more, the fullest are planned.
 const MAX_MOMENTS: usize = 256;
 
-/// This many times flows cross a hop at a moment, over all moments that are planned together: more are too many to be
-/// weighed at once.
+/// Maximum number of crossings (flow, hop, moment) that are planned together.
 const MAX_CROSSINGS: usize = 1 << 17;
 
 /// Places of flows that are there together.
@@ -38,11 +37,11 @@ pub(super) fn batches(atlas: &Atlas<'_>, flows: &[Listed], options: &Options) ->
 
 #[derive(Default)]
 struct Batching {
-    /// By flow: whether an earlier batch has it.
+    /// Whether an earlier batch has planned the flow.
     planned: Vec<bool>,
     earlier: Vec<Vec<Moment>>,
     open: Vec<Moment>,
-    /// Of the one that is open.
+    /// Crossings of the open batch.
     crossings: usize,
     moments: usize,
 }
@@ -96,7 +95,7 @@ fn is_over(flow: &Listed, now: f64) -> bool {
 /// Moments after which a flow ends before another begins, since at others there is less; by how full the fullest link
 /// then is, and of equal ones by how many are there.
 fn fullest(atlas: &Atlas<'_>, flows: &[Listed], options: &Options) -> Vec<f64> {
-    // All are there all the time, which is the usual case: there is nothing to compare.
+    // Usually all flows exist all the time, and there is nothing to compare.
     if flows.iter().all(|flow| flow.during_us == [None; 2]) {
         return vec![0.0];
     }
@@ -129,9 +128,9 @@ fn fullest(atlas: &Atlas<'_>, flows: &[Listed], options: &Options) -> Vec<f64> {
 #[derive(Default)]
 struct Filling {
     there: usize,
-    /// By hop: bytes.
+    /// Bytes on each hop.
     loads: BTreeMap<Hop, u64>,
-    /// By how full, as bits, which are in the same order: this many hops.
+    /// Number of hops by fullness. Keys are bits of the value, which have the same order.
     full: BTreeMap<u64, usize>,
 }
 

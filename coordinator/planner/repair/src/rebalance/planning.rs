@@ -14,13 +14,13 @@ use crate::paths::listed::Listed;
 #[derive(Default)]
 pub(super) struct Planning {
     pub(super) moved: Vec<Listed>,
-    /// Who cannot leave a drained link.
+    /// Flows that cannot leave a drained link.
     pub(super) stuck: BTreeSet<(usize, LinkId)>,
     pub(super) elephants: usize,
     pub(super) solution: Solution,
 }
 
-/// Where all flows go then.
+/// Returns the paths of all flows after the moves.
 pub(super) fn planned(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Planning {
     let batches = batches(atlas, flows, options);
     // Many moments take no longer than one: each step costs this many times as much where they are together.
@@ -79,7 +79,7 @@ impl Planning {
 /// Several batches: each knows nothing of those after it.
 struct BatchPlan<'c, 'f> {
     atlas: &'c mut Atlas<'f>,
-    /// As they were.
+    /// Flows before the moves.
     flows: &'c [Listed],
     batches: &'c [Vec<Moment>],
     options: &'c Options,
@@ -106,7 +106,7 @@ impl BatchPlan<'_, '_> {
         self.batches.iter().flatten()
     }
 
-    /// Who was moved onto a link that is fuller at this moment than any was, and may go back.
+    /// Returns moved flows on links that are now fuller than any was before, if they can move back.
     fn harmful(&self, moment: &Moment, moved: &[Listed]) -> Vec<usize> {
         let [before, after] = [self.flows, moved].map(|flows| self.fullness(moment, flows));
         let fullest = before.into_iter().fold(0.0, f64::max) * (1.0 + 1e-9);
@@ -125,7 +125,7 @@ impl BatchPlan<'_, '_> {
             .collect()
     }
 
-    /// By hop: load over what it is worth.
+    /// Returns load divided by worth, by hop.
     fn fullness(&self, moment: &Moment, flows: &[Listed]) -> Vec<f64> {
         let mut fullness = vec![0.0; self.atlas.hops()];
         for &flow in moment {
@@ -137,8 +137,7 @@ impl BatchPlan<'_, '_> {
         fullness
     }
 
-    /// Against what would be needed if all could still be moved; what is proven of each batch alone is
-    /// not of all.
+    /// Judges the result against the bound for all flows together; a proof for each batch is none for all.
     fn judged(&mut self, moved: &[Listed], solutions: &[Solution]) -> Solution {
         let pairs = self.flows.iter().zip(moved);
         let moves = pairs.filter(|(old, new)| old.path != new.path).count();

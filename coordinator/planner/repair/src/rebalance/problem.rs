@@ -12,44 +12,44 @@ use crate::assign::{Flow, Problem};
 use crate::paths::Atlas;
 use crate::paths::listed::{Listed, Movable};
 
-/// A sender that goes back to the first lost packet sends about this many again: at a loss of one in a hundred, half of
-/// what it sends is sent twice.
+/// A go-back-N sender resends about this number of packets per loss: at a loss of one in a hundred, half of what it
+/// sends is sent twice.
 const RETRANSMITS_PER_LOSS: f64 = 100.0;
 
 /// The largest at a switch counts for this part of the largest of all at least: so mice do not become
 /// elephants where they are among themselves.
 const MIN_LOCAL_SHARE: f64 = 0.01;
 
-/// What a link is good for, in bits per second.
+/// Returns the effective rate of a link in bits per second.
 pub(super) fn worth(fabric: &Fabric, link: LinkId, options: &Options) -> f64 {
     let rate = fabric.link(link).rate.bits_per_s() as f64;
     rate * part(options.lossy.get(&link).copied().unwrap_or(0.0))
 }
 
-/// What is left of a link that loses this share of packets.
+/// Returns the effective share of the rate of a link with this loss.
 pub(super) fn part(loss: f64) -> f64 {
     1.0 / (1.0 + RETRANSMITS_PER_LOSS * loss)
 }
 
-/// Which flows can be moved, and where each could go. A hop has a place in the problem for each moment.
+/// Movable flows with their possible paths. A hop has one place in the problem per moment.
 pub(super) struct Sorted {
     pub(super) problem: Problem,
-    /// By flow of the problem.
+    /// Seat of each flow of the problem.
     seats: Vec<Seat>,
-    /// Who cannot leave a drained link, by places in the list.
+    /// Flows that cannot leave a drained link, by index in the list.
     pub(super) stuck: Vec<(usize, LinkId)>,
 }
 
-/// Of a flow of the problem.
+/// Position of a flow of the problem.
 struct Seat {
-    /// Its place in the list.
+    /// Index in the list.
     place: usize,
-    /// It is there at this many moments, and goes one way.
+    /// Number of moments at which it exists, on one path.
     moments: usize,
 }
 
 impl Sorted {
-    /// `is_open` says by its place whether a flow's way is not settled already.
+    /// `is_open` says by index whether a flow's path is not settled yet.
     pub(super) fn new(
         atlas: &mut Atlas<'_>,
         flows: &[Listed],
@@ -93,7 +93,7 @@ impl Sorted {
         }
     }
 
-    /// The flows that change, by their places, and the way each goes then.
+    /// Returns the moved flows by index, with their new paths.
     pub(super) fn moved(
         &self,
         atlas: &Atlas<'_>,
@@ -115,7 +115,7 @@ impl Sorted {
     }
 }
 
-/// By place of a flow in the list: the moments at which it is there.
+/// Returns the moments at which each flow exists, by its index in the list.
 fn when(moments: &[Moment]) -> BTreeMap<usize, Vec<usize>> {
     let mut when: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (moment, there) in moments.iter().enumerate() {
@@ -162,7 +162,7 @@ impl Largest {
         largest
     }
 
-    /// What is next to nothing beside the largest of all is no trouble anywhere.
+    /// Whether a flow is relevant: very small ones relative to the largest are not.
     fn is_heavy(&self, atlas: &Atlas<'_>, flow: &Listed, share: f64) -> bool {
         let gates = gates(atlas, flow).into_iter().flatten();
         let beside = gates.map(|node| self.at[&node]).min();
@@ -172,7 +172,7 @@ impl Largest {
     }
 }
 
-/// Where a flow comes in, and where it leaves.
+/// Returns the switches at which a flow enters and leaves the fabric.
 fn gates(atlas: &Atlas<'_>, flow: &Listed) -> [Option<NodeId>; 2] {
     let entrance = flow.path.first().map(|&hop| atlas.far(hop));
     [entrance, Some(atlas.door(flow.ends[1]))]
@@ -193,11 +193,11 @@ struct Sorting<'a, 'f> {
     atlas: &'a mut Atlas<'f>,
 }
 
-/// The switch where a flow comes in, the door where it leaves, and the moments at which it is there.
+/// Switch of entry, door of exit, and the moments of a flow.
 type Between = (NodeId, NodeId, Vec<usize>);
 
 impl Sorting<'_, '_> {
-    /// The first link on its way that should carry nothing.
+    /// Returns the first link on its path that should carry nothing.
     fn drained(&self, flow: &Listed) -> Option<LinkId> {
         let mut links = flow.path.iter().map(|hop| hop.link);
         links.find(|link| self.options.drained.contains(link))
@@ -230,7 +230,7 @@ impl Sorting<'_, '_> {
         hops.iter().map(move |&hop| before + self.atlas.index(hop))
     }
 
-    /// The ways of a pair, as far as switches choose them, moment after moment.
+    /// Returns the paths of a pair between its switches, for each moment.
     fn pair(&mut self, between: Between) -> usize {
         if let Some(&pair) = self.pairs.get(&between) {
             return pair;

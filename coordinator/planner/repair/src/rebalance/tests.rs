@@ -1,4 +1,4 @@
-//! What is moved, how, and what is left alone.
+//! Which flows are moved, how, and which are left unchanged.
 
 mod by_force;
 
@@ -51,7 +51,7 @@ fn one_pin_resolves_collision() {
     assert!(found.solution.proven);
 }
 
-/// By spine, bytes, and from when to when they are there.
+/// Returns the number of moves for flows with spine, bytes, start and end.
 fn timed(fabric: &Fabric, flows: &[(usize, u64, u64, u64)]) -> Vec<usize> {
     let mut text = "src,dst,bytes,start_us,end_us,path\n".to_owned();
     for (nth, (spine, bytes, from, until)) in flows.iter().enumerate() {
@@ -91,7 +91,7 @@ fn flows_never_concurrent_stay_together() {
         ],
     );
     assert_eq!(moved.len(), 2);
-    // A flow that comes later and stays is thought of at once: one goes where no other will be.
+    // A flow that starts later and stays is considered as well: one flow moves where no other will be.
     let wide = self::fabric(3);
     let endless = 1_000_000;
     let moved = timed(
@@ -99,7 +99,7 @@ fn flows_never_concurrent_stay_together() {
         &[(0, 9, 0, endless), (0, 9, 0, endless), (1, 9, 100, endless)],
     );
     assert_eq!(moved.len(), 1);
-    // Where it could go, others are meanwhile.
+    // Other flows use the alternative path at that time.
     assert_eq!(
         timed(&fabric, &[(0, 9, 0, 10), (0, 9, 50, 60), (1, 8, 0, 60)]),
         [0_usize; 0]
@@ -216,7 +216,7 @@ fn lossy_links_weigh_less_drained_zero() {
     assert_eq!(plan(&fabric, &flows, &Options::default()).weights, []);
 }
 
-/// A drained link further on: only towards whom it leads the link before it is worth nothing.
+/// Only for destinations behind a drained link, the earlier link has no worth.
 #[test]
 fn weights_cover_whole_paths() {
     let fabric = Scene::leaf_spine(3, 2, 1, 100, 100).fabric;
@@ -241,7 +241,7 @@ fn weights_cover_whole_paths() {
         [(vec!["leaf1".to_owned()], vec![0, 16])]
     );
     assert_eq!(drain(&["leaf0-spine0"]), [(vec![], vec![0, 16])]);
-    // Where no way is left no flow is sent anywhere.
+    // Without a path no flow is moved.
     let none = drain(&["leaf0-spine0", "leaf1-spine1", "leaf2-spine1"]);
     assert_eq!(none, []);
 }
@@ -277,7 +277,7 @@ fn drained_flows_leave_others_rebalance() {
     assert_eq!(found.stuck, []);
     // Two of a hundred over two links, and the mouse with one of them.
     assert!((found.after.headline().unwrap().max_over_mean - 1.005).abs() < 0.01);
-    // Who may not leave is named, and the elephants are parted all the same.
+    // Immovable flows are named, and the elephants are separated in any case.
     let found = drained(&(elephants + &over(2, 2, 1, "never")));
     assert_eq!(
         (found.moves.len(), found.stuck.len(), found.stuck[0].0),
@@ -309,7 +309,7 @@ fn flow_stuck_on_drained_link_named() {
     assert_eq!(stuck(vec![access]), [(0, access)]);
 }
 
-/// Rows with the same ports are one flow to every switch, as long as they are there together.
+/// Rows with the same ports are one flow to every switch, as long as they overlap in time.
 #[test]
 fn flows_with_same_ports_move_together() {
     let fabric = fabric(2);
@@ -338,13 +338,13 @@ fn flows_with_same_ports_move_together() {
     assert_eq!(moved(&twins, true), (vec![0], Some(1.0)), "over one link");
     let (moves, after) = moved(&[(5, 7, always), (5, 7, always), (10, 8, always)], false);
     assert_eq!((moves.len(), after), (1, Some(1.0)));
-    // The pin of one is gone before the next one comes.
+    // The pin of one is removed before the next one starts.
     let others = [(9, 7, early), (9, 7, late), (9, 8, early), (9, 9, late)];
     let (moves, after) = moved(&others, false);
     assert_eq!((moves.len(), after), (2, Some(1.0)));
 }
 
-/// What is left to a lossy link is as even as it should be.
+/// The load of a lossy link is proportional to its worth.
 #[test]
 fn max_over_mean_uses_link_weights() {
     let fabric = fabric(2);
@@ -370,8 +370,7 @@ fn mice_and_fixed_flows_stay() {
     assert_eq!((found.moves.len(), found.elephants), (0, 0));
 }
 
-/// It meets neither of two that share a link between other leaves; unless these are next to nothing, they are
-/// parted.
+/// The flow shares no link with two others between other leaves. Unless these are negligible, they are separated.
 #[test]
 fn distant_giant_hides_no_elephants() {
     let fabric = Scene::leaf_spine(4, 2, 2, 100, 100).fabric;
@@ -439,8 +438,8 @@ proptest! {
     }
 }
 
-/// Several leaves, and sizes that wander again and again, by less than is uncertain: who was moved stays, and
-/// the few who are moved again are ever fewer.
+/// Several leaves, with sizes that vary repeatedly within the uncertainty: moved flows stay, and fewer flows move each
+/// time.
 #[test]
 fn repeated_plans_converge() {
     const RANDOM_TABLES: usize = 300;
@@ -464,7 +463,7 @@ struct Wandering {
     fabric: Fabric,
     flows: Vec<Listed>,
     sizes: Vec<u64>,
-    /// By flow: the ways it was taken off.
+    /// Paths from which each flow was moved.
     left: Vec<Vec<Vec<Hop>>>,
     /// Whether any flow went back to one of these.
     sent_back: bool,

@@ -1,5 +1,4 @@
-//! What switches should give each of their links, where ways that are as short are not worth the
-//! same.
+//! Weights of links at switches, for equal-cost paths of different worth.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use super::{Options, problem};
 use crate::paths::Atlas;
 use crate::paths::listed::Listed;
 
-/// Of one switch, for flows that leave by some doors.
+/// Weights at one switch for flows that leave by some doors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weights {
     pub at: NodeId,
@@ -19,10 +18,10 @@ pub struct Weights {
     pub links: Vec<(LinkId, u32)>,
 }
 
-/// The best way of each choice gets this many parts.
+/// Weight of the best path of each choice.
 const MAX_PATH_WEIGHT: u32 = 16;
 
-/// Of all choices that flows have, those that should not be even.
+/// Returns the uneven weights of all choices that flows have.
 pub(super) fn weights(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Vec<Weights> {
     // Flows that leave a switch by the same door have the same choice.
     let mut ends: BTreeMap<(NodeId, NodeId), NodeId> = BTreeMap::new();
@@ -53,9 +52,9 @@ pub(super) fn weights(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options
 
 struct Weighing<'a, 'f> {
     atlas: &'a mut Atlas<'f>,
-    /// By link.
+    /// Worth of each link.
     worths: Vec<f64>,
-    /// By node and door: what gets from the one to the other.
+    /// Maximum rate from each node to each door.
     rooms: BTreeMap<(NodeId, NodeId), f64>,
 }
 
@@ -76,7 +75,7 @@ impl<'a, 'f> Weighing<'a, 'f> {
         }
     }
 
-    /// Nothing where there is no choice, or no way at all.
+    /// Returns nothing without a choice or a path.
     fn weigh(&mut self, at: NodeId, to: NodeId) -> Vec<(LinkId, u32)> {
         let links = self.atlas.choices(at, to);
         if links.len() < 2 || self.atlas.fabric.node(at).role.is_endpoint() {

@@ -174,7 +174,7 @@ impl Scene {
         })
     }
 
-    /// Where a hop stands among `hops`.
+    /// Returns the index of a hop in `hops`.
     fn place(&self, hop: Hop) -> usize {
         2 * hop.link.index() + usize::from(self.fabric.link(hop.link).a.node != hop.from)
     }
@@ -224,7 +224,7 @@ impl Scene {
     }
 }
 
-/// As measured: the payload, between readings two percent around it.
+/// Returns the state of a flow as measured: payload rate, with readings within two percent.
 fn flow_state(flow: &Sending, wire: Rate) -> FlowState {
     let part = |share: f64| Rate::from_bits_per_s((wire.bits_per_s() as f64 * share) as u64);
     FlowState {

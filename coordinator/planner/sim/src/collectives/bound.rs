@@ -1,10 +1,9 @@
-//! How fast a collective can be at best, by the narrowest cut.
+//! Lower bound of the time of a collective, from the narrowest cut.
 //!
-//! When all hosts gather from all, what the hosts on one side of a cut hold must leave it. So each
-//! host's own data flows at most at the rate x = min over all cuts S of (what leaves S) / (hosts in
-//! S), and by packing spanning trees that rate is reached. It is found exactly: a maximum flow from
-//! all hosts at rate x to each single one either exists or names a narrower cut, which gives the
-//! next x.
+//! If all hosts gather from all, the data of the hosts on one side of a cut must leave it. So each host's data flow at
+//! most at the rate x = min over all cuts S of (rate leaving S) / (hosts in S), and packing spanning trees attains that
+//! rate. It is found exactly: a maximum flow from all hosts at rate x to each single one either exists or names a
+//! narrower cut, which gives the next x.
 
 use std::collections::BTreeSet;
 
@@ -155,8 +154,8 @@ impl Demand {
         }
     }
 
-    /// How much is missing for all to flow to a host. A host that gets all is a source from then
-    /// on: no cut that is too narrow has it on the far side.
+    /// Returns the missing flow to a host. A host that gets everything becomes a source: no cut that is too narrow has
+    /// it on the far side.
     pub(super) fn short_of(&mut self, host: usize) -> i128 {
         self.flow.reset();
         let flow = self.flow.most(self.source, host, self.total);
@@ -199,7 +198,7 @@ pub fn optimum_us(
     Ok(twice * bits / roots as f64 / rate_bps * 1e6)
 }
 
-/// How many hosts have data that the others want.
+/// Returns the number of hosts with data for the others.
 pub(super) fn roots_of(operation: Operation, hosts: usize) -> usize {
     match operation {
         Operation::Broadcast => 1,

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-/// As much as there is.
+/// Capacity without a limit.
 pub(super) const UNBOUNDED_CAPACITY: i128 = i128::MAX / 4;
 
 #[derive(Debug, Clone, Copy)]
 struct Arc {
     to: usize,
-    /// What still fits.
+    /// Remaining capacity.
     room: i128,
 }
 
@@ -98,7 +98,7 @@ impl FlowGraph {
         self.levels[sink] != UNREACHED_LEVEL
     }
 
-    /// Pushes along one way, found depth-first without recursion, as ways may be long.
+    /// Pushes flow along one path, found depth-first without recursion, because paths may be long.
     fn push(&mut self, source: usize, sink: usize, most: i128) -> i128 {
         let mut way: Vec<usize> = Vec::new();
         let mut at = source;

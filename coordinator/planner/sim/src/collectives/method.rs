@@ -1,5 +1,4 @@
-//! What an algorithm lets the members of a collective do, in the pieces that suit it best, and how
-//! long that takes on a network.
+//! Methods of algorithms: what the members of a collective do, in pieces of the best size, and the time on a network.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +17,10 @@ use crate::engine::network::Network;
 /// Finer pieces than these cost more simulation time than they gain in accuracy.
 const MAX_SENDS_IN_PIECES: usize = 1 << 19;
 const MAX_PIECES: usize = 128;
-/// What twice as many pieces must gain for more to be tried.
+/// Maximum ratio of times at which twice as many pieces are worth a further try.
 const MAX_WORTHWHILE_RATIO: f64 = 0.998;
 
-/// How long a collective takes by an algorithm, all it costs to send included.
+/// Returns the time of a collective by an algorithm, with all costs of sending.
 pub fn time(
     collective: &Collective<'_>,
     algorithm: Algorithm,
@@ -39,8 +38,8 @@ pub fn time(
     whole.ok_or(CollectiveError::TooFewHosts { hosts: 0 })
 }
 
-/// The algorithm that takes the least time, and that time. Those that do not suit the hosts, or take
-/// more work than the limit to find, are passed over.
+/// Returns the fastest algorithm with its time. Algorithms that do not fit the hosts, or exceed the work limit, are
+/// skipped.
 pub fn fastest(
     collective: &Collective<'_>,
     algorithms: &[Algorithm],
@@ -65,13 +64,13 @@ pub fn fastest(
 }
 
 impl Played {
-    /// By more than rounding.
+    /// Whether it is faster by more than rounding errors.
     fn is_faster(&self, other: &Self) -> bool {
         self.time.seconds() < other.time.seconds() * 0.9999
     }
 }
 
-/// What the members do, part by part.
+/// Actions of the members, part by part.
 #[derive(Debug)]
 pub(crate) struct Method {
     members: usize,
@@ -145,16 +144,16 @@ pub(super) struct Chain {
     pub(super) edges: Vec<[usize; 2]>,
     /// Over each of them, in all.
     pub(super) bytes: f64,
-    /// This many sends wait for one another.
+    /// Number of dependent sends.
     pub(super) steps: usize,
-    /// This many passes of them there are, which begin one after the other.
+    /// Number of passes, which start one after another.
     pub(super) passes: usize,
     /// Whether what is sent may be cut into pieces that follow each other.
     pub(super) in_pieces: bool,
 }
 
 impl Method {
-    /// Nothing where it is no matter of rings and trees.
+    /// Returns none if the method has no rings or trees.
     pub(super) fn chains(&self) -> Option<Vec<Chain>> {
         let chains = self.parts.iter().map(|part| match part {
             Part::Rounds(lanes) => lanes.iter().map(|lane| around(lane)).collect(),
@@ -284,8 +283,8 @@ fn lanes(
     })
 }
 
-/// A ring for each stride that meets all hosts and leads to neighbours only; where there is none,
-/// both ways around the hosts as they are.
+/// Returns a ring per stride that visits all hosts and uses neighbours only; if there are none, both directions around
+/// the hosts in their order.
 fn rings(fabric: &Fabric, hosts: &[NodeId], bytes: f64, steps: usize) -> Vec<Vec<Round>> {
     let members = hosts.len();
     let is_wired = |&stride: &usize| {
@@ -303,7 +302,7 @@ fn rings(fabric: &Fabric, hosts: &[NodeId], bytes: f64, steps: usize) -> Vec<Vec
     wired.iter().map(ring).collect()
 }
 
-/// The group that is asked for, or those that share a host, or those that hang on one switch.
+/// Returns the requested group size, else the number of ranks per host, else the number of hosts per switch.
 fn group_size(fabric: &Fabric, hosts: &[NodeId], asked: usize) -> Result<usize, CollectiveError> {
     let members = hosts.len();
     let group = match asked {

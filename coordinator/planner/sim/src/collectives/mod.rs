@@ -1,9 +1,8 @@
-//! Collectives on a fabric: what the hosts send each other, how long that takes, and how fast it
-//! could be.
+//! Collectives on a fabric: transfers between hosts, their time, and the lower bound.
 //!
-//! An [`Algorithm`] says who sends what after what ([`Schedule`]); [`time`] plays that on a network
-//! with all it costs to start a transfer and to be on the way; [`bound`] is the time that no
-//! algorithm can beat, and the optimal algorithm the one that comes up to it.
+//! An [`Algorithm`] determines the transfers and their dependencies ([`Schedule`]). [`time`] simulates these on a
+//! network with start-up costs and latencies. [`bound`] is the time that no algorithm can beat; the optimal algorithm
+//! attains it.
 
 pub mod bound;
 mod flow;
@@ -33,7 +32,7 @@ pub(crate) use steady::Swing;
 
 use crate::engine::{ProblemError, SimError};
 
-/// How a collective is done.
+/// Algorithm of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// Around one ring in the order of the hosts.
@@ -69,7 +68,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// Why a collective cannot be done so.
+/// Reason why a collective cannot use an algorithm.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CollectiveError {
     TooFewHosts { hosts: usize },
@@ -163,7 +162,7 @@ pub fn algorithms_of(operation: Operation) -> impl Iterator<Item = Algorithm> {
 }
 
 impl Algorithm {
-    /// By the name that it is printed by, or what others call it.
+    /// Returns the operation by its printed name, or by other common names.
     pub fn named(name: &str) -> Option<Self> {
         let name = match name {
             "halving-doubling" => "recursive",
@@ -207,15 +206,14 @@ pub fn bus_factor(operation: Operation, hosts: usize) -> f64 {
 #[derive(Debug, Clone, Copy)]
 pub struct Collective<'f> {
     pub fabric: &'f Fabric,
-    /// Where its members are, in the order of their ranks; all hosts of the fabric where it is not
-    /// said.
+    /// Hosts of its members in rank order; absent for all hosts of the fabric.
     pub members: Option<&'f [NodeId]>,
     pub operation: Operation,
     pub bytes: f64,
 }
 
 impl Collective<'_> {
-    /// Where its members are, in the order of their ranks.
+    /// Returns the hosts of its members in rank order.
     pub fn hosts(&self) -> Result<Vec<NodeId>, CollectiveError> {
         let hosts = match self.members {
             Some(members) => members.to_vec(),

@@ -1,8 +1,8 @@
-//! Spanning trees packed into a graph, so that all of them together use no link more than it has
-//! and each root reaches every host at the best rate there is.
+//! Packs spanning trees into a graph: together they exceed no link's capacity, and each root reaches every host at the
+//! maximum rate.
 //!
-//! Trees grow edge by edge. An edge is good for as many trees as can take it while all trees that
-//! are not finished can still be: a maximum flow tells.
+//! Trees grow edge by edge. An edge is added to as many trees as possible while all unfinished trees can still be
+//! completed, which a maximum flow verifies.
 
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Operation;
@@ -13,12 +13,12 @@ use super::pipelined::{Edge, Tree};
 use super::splitting::{Logical, Splitting};
 use super::{Collective, CollectiveError};
 
-/// Trees that are alike.
+/// Equal trees.
 #[derive(Debug, Clone)]
 struct Batch {
-    /// By host, whether it is reached.
+    /// Whether each host is reached.
     reached: Vec<bool>,
-    /// In the order in which they were reached.
+    /// In the order of being reached.
     order: Vec<usize>,
     edges: Vec<Edge>,
     count: i128,
@@ -55,7 +55,7 @@ pub(super) fn trees(collective: &Collective<'_>, limit: u64) -> Result<Vec<Tree>
 }
 
 struct Packing<'h> {
-    /// By pair of hosts, in the order of their ranks.
+    /// Remaining capacity by pair of hosts, in rank order.
     left: Logical,
     nodes: &'h [usize],
     limit: u64,
@@ -113,7 +113,7 @@ impl<'h> Packing<'h> {
         });
     }
 
-    /// The way of a link that so much is taken from; it has as much.
+    /// Takes capacity from a link, and returns the path of this capacity. The link has as much.
     fn use_up(&mut self, link: (usize, usize), amount: i128) -> Vec<usize> {
         let Some(ways) = self.left.get_mut(&link) else {
             return Vec::new();
@@ -157,7 +157,7 @@ impl<'h> Packing<'h> {
         Err(CollectiveError::TooMuchWork { limit: self.limit })
     }
 
-    /// How many trees can take a link while the others still can be finished.
+    /// Returns the number of trees that can use a link while the others can still be completed.
     fn possible(&mut self, from: usize, to: usize, others: &[Batch], most: i128) -> i128 {
         let hosts = self.nodes.len();
         let mut graph = FlowGraph::new(hosts + others.len());

@@ -4,7 +4,7 @@ use reweave_common::iteration::Operation;
 
 use super::schedule::{Round, Send};
 
-/// How often a ring of this many goes round for an operation in which each step moves one share.
+/// Returns the number of steps of a ring in which each step moves one share.
 pub(super) fn ring_steps(operation: Operation, hosts: usize) -> usize {
     match operation {
         Operation::AllReduce => 2 * (hosts - 1),
@@ -12,7 +12,7 @@ pub(super) fn ring_steps(operation: Operation, hosts: usize) -> usize {
     }
 }
 
-/// In each step every member passes a share of the bytes on to the next.
+/// In each step every member passes a share of the bytes to the next.
 pub(super) fn ring(members: &[usize], bytes: f64, steps: usize) -> Vec<Round> {
     let share = bytes / members.len() as f64;
     let sends = members.iter().enumerate();
@@ -26,7 +26,7 @@ pub(super) fn ring(members: &[usize], bytes: f64, steps: usize) -> Vec<Round> {
     }]
 }
 
-/// Where each stride leads from member to member.
+/// Returns the members in the order in which a stride visits them.
 pub(super) fn stride_ring(hosts: usize, stride: usize) -> Vec<usize> {
     (0..hosts).map(|nth| nth * stride % hosts).collect()
 }
@@ -73,8 +73,8 @@ pub(super) fn recursive(operation: Operation, hosts: usize, bytes: f64) -> Vec<R
     rounds
 }
 
-/// What the hosts of one aligned block hold in the end. In an all-reduce, only those of the core
-/// hold anything; otherwise those that stand for another hold its share too.
+/// Returns the bytes that a host of an aligned block holds at the end. In an all-reduce only hosts of the core hold
+/// data; otherwise a host also holds the shares of those that it represents.
 fn block(operation: Operation, [host, size]: [usize; 2], hosts: usize, bytes: f64) -> f64 {
     let core = 1 << hosts.ilog2();
     let first = host / size * size;
@@ -119,7 +119,7 @@ pub(super) fn hierarchical(
     rounds.into_iter().filter(|round| round.times > 0).collect()
 }
 
-/// Rings of `size` at once; `place` says who is a member of which.
+/// Returns parallel rings of `size`; `place` maps members to ranks.
 fn rings(
     hosts: usize,
     size: usize,

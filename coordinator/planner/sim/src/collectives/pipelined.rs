@@ -7,9 +7,9 @@ use super::schedule::{Schedule, Send};
 /// A tree: each host but the root takes from one that stands before it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tree {
-    /// In an order in which each parent stands before its children.
+    /// Sorted so that each parent comes before its children.
     pub(super) edges: Vec<Edge>,
-    /// What goes over each of its edges.
+    /// Bytes over each of its edges.
     pub(super) bytes: f64,
     pub(super) weight: u32,
 }
@@ -30,7 +30,7 @@ impl Tree {
 pub(super) struct Edge {
     pub(super) parent: usize,
     pub(super) child: usize,
-    /// The nodes from one to the other, where they are given.
+    /// Nodes between the ends, if they are given.
     pub(super) along: Vec<reweave_common::ids::NodeId>,
 }
 
@@ -44,12 +44,12 @@ impl Edge {
     }
 }
 
-/// Which way data goes.
+/// Direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeDirection {
-    /// From the root to all.
+    /// From the root to all members.
     Down,
-    /// From all to the root, reduced on the way.
+    /// From all members to the root, with reduction.
     Up,
     /// Up, and the result down again.
     UpAndDown,
@@ -122,7 +122,7 @@ impl Plan {
         into.map(|(send, _)| send).collect()
     }
 
-    /// One piece on each edge from the root; those that leave it wait for what `arrived` there.
+    /// Sends one piece over each edge from the root. Edges that leave the root wait for `arrived`.
     fn down(&mut self, tree: &Tree, pieces: usize, before: Option<u32>, arrived: &[u32]) -> u32 {
         let first = self.sends.len() as u32;
         let mut from_parent = vec![None; self.hosts];
@@ -174,8 +174,8 @@ pub(super) fn chain(hosts: usize, bytes: f64) -> Tree {
     }
 }
 
-/// Two binary trees that share the bytes: who passes on in one is a leaf in the other, but for the
-/// roots, so that all hosts send about the same.
+/// Returns two binary trees that share the bytes. An inner node of one is a leaf of the other, except for the roots, so
+/// all hosts send about equal amounts.
 pub(super) fn double_tree(hosts: usize, bytes: f64) -> Vec<Tree> {
     let first = binary_tree(hosts);
     let turned = |host: usize| (host + 1) % hosts;

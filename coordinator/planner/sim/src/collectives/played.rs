@@ -16,7 +16,7 @@ const MAX_SENDS: usize = 1 << 26;
 /// Gets how far a simulation is, and says whether to go on.
 pub type Watch<'w> = &'w mut dyn FnMut(Progress) -> bool;
 
-/// How a schedule went.
+/// Simulated times of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Played {
     pub time: SimTime,
@@ -60,8 +60,8 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// When all that is sent in a round ends at once, and all hosts take part in it, the next begins at once, and what
-    /// goes round many times takes this many times as long: a ring in step is as much work as one of its rounds.
+    /// If all sends of a round end at the same time and all hosts take part, the next round begins at once, and
+    /// repeated rounds take a multiple of the time: a ring in step needs as much work as one round.
     fn rounds(&mut self, lanes: &[Vec<Round>]) -> Result<Played, CollectiveError> {
         match self.in_step(lanes)? {
             Some(played) => Ok(played),
@@ -187,7 +187,7 @@ impl Stage<'_> {
 }
 
 impl Played {
-    /// With another that begins when this one is over.
+    /// Appends a schedule that starts when this one has ended.
     pub(super) fn then(self, next: &Self) -> Self {
         Self {
             time: SimTime::from_ticks(self.time.ticks().saturating_add(next.time.ticks())),

@@ -1,4 +1,4 @@
-//! Who sends what, and after what.
+//! Sends of a collective and their dependencies.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ pub struct Send {
     pub from: usize,
     pub to: usize,
     pub bytes: f64,
-    /// The nodes from one to the other; a shortest way where there are none.
+    /// Nodes between the ends; empty for a shortest path.
     pub along: Vec<NodeId>,
     /// Counts as this many flows where links are shared.
     pub weight: u32,
@@ -28,7 +28,7 @@ impl Send {
     }
 }
 
-/// What is sent at once, this many times in a row.
+/// Simultaneous sends, repeated a number of times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
     pub sends: Vec<Send>,

@@ -1,12 +1,12 @@
-//! Taking switches out of a graph: what goes through one becomes links between its neighbours, so
-//! that all hosts still get all they got before.
+//! Removes switches from a graph: traffic through a switch becomes links between its neighbours, so that all hosts keep
+//! their rates.
 
 use std::collections::BTreeMap;
 
 use super::CollectiveError;
 use super::bound::{Capacities, Demand};
 
-/// Links between hosts, each with the ways it stands for and how much goes over each.
+/// Links between hosts, each with the paths that it represents and their amounts.
 pub(super) type Logical = BTreeMap<(usize, usize), Vec<(i128, Vec<usize>)>>;
 
 /// A graph of whole capacities in which `roots` each send `rate` to all hosts.
@@ -57,7 +57,7 @@ impl<'c> Splitting<'c> {
                 self.split_off(from, switch, to)?;
             }
         }
-        // What is left leads nowhere but back.
+        // The rest leads only back.
         self.ways
             .retain(|&(from, to), _| from != switch && to != switch);
         Ok(())
@@ -87,7 +87,7 @@ impl<'c> Splitting<'c> {
         Ok(())
     }
 
-    /// How much too little some host would get.
+    /// Returns the missing flow to the worst host.
     fn missing_without(&mut self, amount: i128, [from, switch, to]: [usize; 3]) -> i128 {
         let mut demand = Demand::new(self.graph.nodes, self.roots, self.rate);
         for &(a, b) in self.ways.keys() {
@@ -105,7 +105,7 @@ impl<'c> Splitting<'c> {
     }
 }
 
-/// Takes so much from the ways of a link.
+/// Takes an amount from the paths of a link.
 fn take(ways: &mut Logical, link: (usize, usize), mut amount: i128) -> Vec<(i128, Vec<usize>)> {
     let mut taken = Vec::new();
     let Some(list) = ways.get_mut(&link) else {
@@ -128,7 +128,7 @@ fn take(ways: &mut Logical, link: (usize, usize), mut amount: i128) -> Vec<(i128
     taken
 }
 
-/// Puts ways to a node and ways on from it together.
+/// Joins paths to a node with paths from it.
 fn join(
     mut first: Vec<(i128, Vec<usize>)>,
     mut second: Vec<(i128, Vec<usize>)>,

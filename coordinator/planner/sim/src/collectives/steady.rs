@@ -17,12 +17,12 @@ use crate::engine::network::{Compass, Network, NetworkPath};
 /// The port by which RDMA over Ethernet is known.
 const ROCE_PORT: u16 = 4791;
 const UDP_PROTOCOL: u8 = 17;
-/// Where there are more ways than these, the first of them stand for all.
+/// Maximum number of paths; of more, the first are used for all.
 const MAX_PATHS: usize = 1 << 10;
 /// Chains that end so near to each other end together.
 const MAX_END_RATIO: f64 = 1.01;
 
-/// What is sent, and which sends wait for which.
+/// Sends and their dependencies.
 pub(crate) struct Swing<'a> {
     network: &'a Network,
     fabric: &'a Fabric,
@@ -115,7 +115,7 @@ impl<'a> Swing<'a> {
         Ok(crossed)
     }
 
-    /// When the last chain has ended; those that end before leave it their part of the links.
+    /// Returns the end of the last chain; chains that end earlier leave their part of the links to the others.
     fn shared(&self, channels: u32, copied: f64, crossed: &[Vec<usize>]) -> f64 {
         let bits = |nth: usize| {
             let chain = &self.chains[nth % self.chains.len()];
@@ -156,7 +156,7 @@ impl<'a> Swing<'a> {
         seconds
     }
 
-    /// Seconds where every pair spread what it sends evenly over all ways.
+    /// Returns the seconds if every pair spreads its traffic evenly over all paths.
     pub(crate) fn even_seconds(&self) -> f64 {
         let capacities = self.network.capacities();
         let mut bits = vec![0.0; capacities.len()];
@@ -212,7 +212,7 @@ mod tests {
         swing.seconds(channels, 0.0, &Ecmp::Mixed { seed }).unwrap()
     }
 
-    /// Each channel a ring of its own over the same ways, simulated send by send.
+    /// Simulates each channel as a ring of its own over the same paths, send by send.
     fn played(fabric: &Fabric, channels: u32, seed: u64) -> f64 {
         let network = Network::of(fabric, Costs::default());
         let (collective, ecmp) = (

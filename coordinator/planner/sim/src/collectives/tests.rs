@@ -190,7 +190,7 @@ fn recursive_halving_matches_ring() {
 
 #[test]
 fn all_to_all_bounds_match_distances() {
-    // The rate of a pair, in links: what goes over the bound at this rate.
+    // The rate of a pair, in links: the traffic over the bound at this rate.
     for (hosts, strides, expected) in [(12, "1, 5", 0.2), (16, "1, 5", 0.125), (16, "1, 7", 0.1176)]
     {
         let fabric = circulant(hosts, strides);

@@ -1,19 +1,19 @@
-//! Hosts that could change places without a difference: what is true of one is true of all.
+//! Interchangeable hosts: results for one hold for all.
 //!
-//! Nodes are twins when they have the same neighbours over the same rates. Switches are, too, when
-//! they differ only in which hosts hang on them alone, and these hosts are alike.
+//! Nodes are twins if they have the same neighbours over the same rates. So are switches that differ only in the hosts
+//! attached to them alone, if these hosts are equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bound::Capacities;
 
-/// What is at the other end, what goes there and what comes from there.
+/// Node at the other end, with the capacities there and back.
 type Side = (Far, i128, i128);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Far {
     Node(usize),
-    /// A host that hangs on this node alone, and whether it is one of the roots.
+    /// A host attached to this node alone, and whether it is one of the roots.
     Leaf {
         root: bool,
     },
@@ -67,7 +67,7 @@ pub(super) fn one_of_each(graph: &Capacities, roots: usize) -> Vec<usize> {
     graph.hosts.iter().copied().filter(is_new).collect()
 }
 
-/// By node, all that it is joined to.
+/// Returns the neighbours of each node.
 fn sides(graph: &Capacities) -> Vec<Sides> {
     let mut between: BTreeMap<(usize, usize), [i128; 2]> = BTreeMap::new();
     for &(from, to, capacity) in &graph.edges {

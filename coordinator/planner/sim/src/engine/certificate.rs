@@ -19,7 +19,7 @@ pub struct Running {
 /// Parts of a capacity below this are rounding.
 const CAPACITY_TOLERANCE: f64 = 1e-9;
 
-/// Why rates are not max-min fair.
+/// Reason why rates are not max-min fair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Unfair {
     Overloaded { link: LinkIndex, load_bps: f64 },

@@ -1,10 +1,10 @@
-//! Local repair: finds max-min fair rates again after a change, and touches no more than it must.
+//! Local repair: computes max-min fair rates after a change, and touches as little as possible.
 //!
-//! The groups that began or changed and those whose bottleneck is on their way are lifted out, and
-//! their rates are found by progressive filling while all others keep theirs. Then the certificate
-//! is checked wherever something was touched: each group needs a full link on which no group has
-//! more. A bottleneck that no longer certifies is opened, its groups are lifted too, and the
-//! filling starts over. When no such link is left, the rates are those of all flows together.
+//! The groups that began or changed, and those whose bottleneck is on their path, are lifted out, and their rates are
+//! found by progressive filling while all others keep theirs. Then the certificate is checked wherever something was
+//! touched: each group needs a full link on which no group has a higher level. A bottleneck that no longer certifies is
+//! opened, its groups are lifted too, and the filling restarts. When no such link is left, the rates are those of all
+//! flows together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -96,14 +96,14 @@ impl Shares<'_> {
     }
 
     fn stop_all_at(&mut self, links: &mut Vec<u32>, level: i64) {
-        // Of several bottlenecks of a group, the first is its own.
+        // The first of several bottlenecks of a group owns it.
         links.sort_unstable();
         for link in links.drain(..) {
             self.stop_at(link, level);
         }
     }
 
-    /// Whether the link fills up at `level`. One that fills up later than it seemed goes back.
+    /// Whether the link fills up at `level`. One that fills up later than estimated is put back.
     fn is_next(
         &mut self,
         level: i64,

@@ -32,7 +32,7 @@ const REQUIRED_COLUMNS: [&str; 4] = ["src", "dst", "bytes", "start_us"];
 #[derive(Debug)]
 pub struct Flows {
     pub problem: Problem,
-    /// By flow: how long its first bit takes to get on the way.
+    /// Delay of each flow before its first bit is on the links.
     pub delays: Vec<SimTime>,
     pub listed: Vec<Listed>,
 }
@@ -45,13 +45,13 @@ pub struct Listed {
     /// Counted from the end of the last task that it waits for.
     pub start: SimTime,
     pub after: Vec<TaskIndex>,
-    /// The nodes from one end to the other, where the table gives them.
+    /// Nodes between the ends, if the table has them.
     pub along: Option<Vec<NodeId>>,
     pub fields: Fields,
 }
 
 impl Flows {
-    /// How long each flow took, from when it was let go to its last bit.
+    /// Returns the time of each flow from its release to its last bit.
     pub fn completion_times(&self, outcome: &super::Outcome) -> Vec<SimTime> {
         let times = outcome.starts.iter().zip(&outcome.finishes);
         let times = times.zip(&self.delays);
@@ -101,7 +101,7 @@ struct Reader<'a> {
     network: &'a Network,
     ecmp: &'a Ecmp,
     flows: Flows,
-    /// By flow, where it stands.
+    /// Line of each flow.
     lines: Vec<usize>,
     compass: Compass,
     paths: BTreeMap<Vec<LinkIndex>, PathIndex>,

@@ -4,7 +4,7 @@ use super::heaps::{EMPTY_HEAP, Heaps};
 use super::problem::{PathIndex, Problem, TaskIndex};
 use super::shares::NO_GROUP;
 
-/// This many links stand in the group itself, which is as many as a line of cache has room for.
+/// Number of links stored in the group itself: as many as fit into a cache line.
 const INLINE_LINKS: usize = 4;
 
 /// All flows on one path; a line of cache.
@@ -16,7 +16,7 @@ pub(super) struct Group {
     pub(super) weight: i64,
     /// When its first flow ends, by what has been served per weight since the group began.
     pub(super) goal: f64,
-    /// The links of its path, or none where they are more.
+    /// Links of its path, or none if there are more.
     near: [u32; INLINE_LINKS],
     pub(super) path: PathIndex,
     pub(super) bottleneck: u32,
@@ -25,7 +25,7 @@ pub(super) struct Group {
     /// The flow that ends first, and a heap of the others.
     first: TaskIndex,
     others: u32,
-    /// Its flows are others than at the last repair.
+    /// Its flows have changed since the last repair.
     pub(super) changed: bool,
 }
 
@@ -87,25 +87,25 @@ impl Group {
     }
 }
 
-/// Which of the groups in one place this is, and how it stands in the present repair. Kept apart
-/// from the groups, as filling asks for it far more often than for anything else of them.
+/// Generation of a group's slot, and its state in the present repair. It is stored apart from the groups, because
+/// filling reads it far more often than the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag(u32);
 
 impl Tag {
-    /// It keeps its rate.
+    /// The group keeps its rate.
     pub(super) const STATE_AT_REST: u32 = 0;
-    /// Its rate is to be found.
+    /// The rate of the group is being computed.
     pub(super) const STATE_RISING: u32 = 1;
     /// The present filling has found its rate.
     pub(super) const STATE_FOUND: u32 = 2;
     const STATE_COUNT: u32 = 4;
 
-    /// Of the first group in a place.
+    /// Tag of the first group in a slot.
     pub(super) const FIRST_GROUP: Self = Self(0);
 
-    /// Of the next group in the same place. Names come back after a billion groups: by then the
-    /// first is forgotten.
+    /// Returns the tag of the next group in the same slot. Tags repeat after a billion groups, when the first is
+    /// forgotten.
     pub(super) fn next(self) -> Self {
         Self((self.0 / Self::STATE_COUNT + 1).wrapping_mul(Self::STATE_COUNT))
     }
@@ -133,14 +133,14 @@ impl Tag {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member {
     pub(super) group: u32,
-    /// Of the group at rest.
+    /// Tag of the group at rest.
     pub(super) tag: Tag,
 }
 
 /// A group that a link bounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound {
-    /// What the link has served per weight when the group's next flow ends.
+    /// Service per weight of the link at which the group's next flow ends.
     pub(super) goal: f64,
     pub(super) group: u32,
 }

@@ -5,18 +5,18 @@ use super::problem::{Problem, TaskIndex, Work};
 use super::time::SimTime;
 use super::waits::{self, Followers};
 
-/// What sums of bits may be off.
+/// Tolerance for sums of bits.
 const ROUNDING_RATIO: f64 = 1.0 - 1e-9;
 /// Ends are whole ticks, so each flow may take half a tick less than it should: a nanosecond for all.
 const ROUNDING_TIME: SimTime = SimTime::from_ticks(100_000);
 
-/// What is still to be done, and by when.
+/// Remaining work, with the deadline.
 #[derive(Debug)]
 pub(super) struct Patience {
     latest: SimTime,
-    /// By task, from when it is ready to the end of the longest chain after it.
+    /// Length of the longest chain of each task, from its release.
     chains: Vec<SimTime>,
-    /// By link, the bits that have not begun to cross it.
+    /// Bits of each link whose transfers have not started.
     waiting: Vec<f64>,
     is_over: bool,
 }
@@ -56,7 +56,7 @@ impl Patience {
     }
 }
 
-/// What each link carries, in bits.
+/// Returns the load of each link in bits.
 pub(crate) fn loads(problem: &Problem) -> Vec<f64> {
     let mut of_path = vec![0.0; problem.paths()];
     for task in 0..problem.tasks() as u32 {
@@ -79,7 +79,7 @@ pub(crate) fn longest_chain(problem: &Problem) -> SimTime {
     chains.into_iter().max().unwrap_or_default()
 }
 
-/// By task, the longest chain that begins with it.
+/// Returns the length of the longest chain that begins with each task.
 fn chains(problem: &Problem, followers: &Followers) -> Vec<SimTime> {
     let mut chains = vec![SimTime::ZERO; problem.tasks()];
     for task in waits::order(problem, followers).into_iter().rev() {
@@ -90,7 +90,7 @@ fn chains(problem: &Problem, followers: &Followers) -> Vec<SimTime> {
     chains
 }
 
-/// How long a task takes when nothing is in its way, rounded down.
+/// Returns the time of a task without contention, rounded down.
 fn alone(problem: &Problem, task: TaskIndex) -> SimTime {
     match problem.work(task) {
         Work::Compute { time, .. } => time,

@@ -1,11 +1,10 @@
-//! The flow simulator: who moves how much over which links, and when each is done.
+//! The flow simulator: transfers over links, and the time at which each ends.
 //!
-//! Flows share links max-min fairly, by weight. A [`Problem`] holds links, paths over them, and
-//! tasks that wait for one another: transfers, and computations on devices that serve them in the
-//! order in which they become ready. Latencies and start-up costs are delays of tasks; a host that
-//! forwards for others is a link on the path. [`simulate`] gives the start and the finish of every
-//! task. Time is counted in whole ticks and shares are whole numbers, so that the outcome is the
-//! same on every machine and does not depend on the order in which tasks were added.
+//! Flows share links max-min fairly, by weight. A [`Problem`] has links, paths over them, and tasks that wait for one
+//! another: transfers, and computations on devices that serve them in the order in which they become ready. Latencies
+//! and start-up costs are delays of tasks; a forwarding host is a link on the path. [`simulate`] returns the start and
+//! the end of every task. Time is counted in whole ticks and shares are whole numbers, so the outcome is the same on
+//! every machine and independent of the order of tasks.
 
 pub mod certificate;
 mod fill;
@@ -37,7 +36,7 @@ pub fn simulate(problem: &Problem, limit: u64) -> Result<Outcome, SimError> {
     Run::new(problem, limit)?.finish()
 }
 
-/// This many points in time are between two looks at the progress.
+/// Number of simulated points in time between two progress reports.
 const STEPS_PER_PROGRESS_CHECK: u64 = 1 << 6;
 
 /// The same; `watch` gets now and then how far it is, and says whether to go on.

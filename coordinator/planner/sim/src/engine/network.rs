@@ -1,5 +1,4 @@
-//! A fabric as the simulator sees it: directed links, shortest ways over them, and what it costs
-//! to send besides sharing them.
+//! A fabric for the simulator: directed links, shortest paths over them, and costs of sending in addition to sharing.
 
 mod compass;
 mod spread;
@@ -14,14 +13,14 @@ use super::{LinkIndex, Problem, ProblemError, SimTime};
 pub use compass::{Compass, Towards};
 pub use spread::Part;
 
-/// What sending costs besides the time on the links. The default costs nothing.
+/// Costs of sending in addition to the time on the links. By default there are none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
     /// Before the first bit of each transfer leaves.
     pub start_up: SimTime,
     /// Bytes on the links per byte that is sent: what headers add.
     pub wire_per_byte: f64,
-    /// What a host can forward for others; all that its links can when there is no figure.
+    /// Maximum forwarding rate of a host; if unknown, the rate of its links.
     pub relay_rate: Option<Rate>,
     /// At each host that forwards.
     pub relay_delay: SimTime,
@@ -38,11 +37,11 @@ impl Default for Costs {
     }
 }
 
-/// A way from one node to another.
+/// A path from one node to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkPath {
     pub links: Vec<LinkIndex>,
-    /// From the start of a transfer to its first bit on the links: latencies and costs.
+    /// Delay from the start of a transfer to its first bit on the links: latencies and costs.
     pub delay: SimTime,
 }
 
@@ -59,19 +58,19 @@ struct Edge {
     link: LinkIndex,
 }
 
-/// Cable `n` from its end `a` is link `2n`, from `b` it is `2n + 1`. Behind the cables stands one
-/// link for each node that forwards in person, where that has a rate.
+/// Cable `n` is link `2n` from its end `a`, and `2n + 1` from `b`. After the cables comes one link for each forwarding
+/// host with a limited rate.
 #[derive(Debug, Clone)]
 pub struct Network {
     capacities: Vec<Rate>,
     latencies: Vec<SimTime>,
-    /// By node, where its edges end.
+    /// End of each node's edges.
     ends: Vec<u32>,
     edges: Vec<Edge>,
     roles: Vec<Role>,
-    /// By node, its index among the forwarding nodes.
+    /// Index of each node among the forwarding nodes.
     places: Vec<Option<u32>>,
-    /// By node, the link that stands for its forwarding.
+    /// Link that represents the forwarding of each node.
     relays: Vec<Option<LinkIndex>>,
     costs: Costs,
 }
@@ -144,7 +143,7 @@ impl Network {
         &self.edges[self.ends[node] as usize..self.ends[node + 1] as usize]
     }
 
-    /// The shortest way that hashing picks for a flow; nothing where there is none.
+    /// Returns the shortest path that hashing selects for a flow; none without a path.
     pub fn way(
         &self,
         from: NodeId,
@@ -157,7 +156,7 @@ impl Network {
             .then_some(way)
     }
 
-    /// The same into a way that is there already; false where there is none.
+    /// Writes the path into an existing buffer. Returns false without a path.
     pub fn find_way(
         &self,
         from: NodeId,
@@ -170,7 +169,7 @@ impl Network {
         self.find_chosen(from, towards, hashed, way)
     }
 
-    /// The shortest way where `choose` says at each node which of this many it is.
+    /// Returns the shortest path for the choices that `choose` makes at each node.
     pub(crate) fn find_chosen(
         &self,
         from: NodeId,
@@ -195,8 +194,8 @@ impl Network {
         true
     }
 
-    /// The way over these nodes; between neighbours with parallel cables, hashing picks one.
-    /// Nothing where two of them are no neighbours.
+    /// Returns the path over these nodes; hashing selects one of parallel cables. None if two of them are not
+    /// neighbours.
     pub fn along(&self, nodes: &[NodeId], ecmp: &Ecmp, label: Label) -> Option<NetworkPath> {
         let mut way = NetworkPath::default();
         self.begin(&mut way);
@@ -227,7 +226,7 @@ impl Network {
     }
 }
 
-/// By node, its index among the forwarding nodes.
+/// Returns the index of each node among the forwarding nodes.
 fn places(fabric: &Fabric) -> Vec<Option<u32>> {
     let mut next = 0;
     let place = |(_, node): (NodeId, &Node)| {

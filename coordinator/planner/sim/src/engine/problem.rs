@@ -1,4 +1,4 @@
-//! What is to be simulated: links, the paths over them, and tasks that wait for one another.
+//! The input of a simulation: links, paths over them, and dependent tasks.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +26,7 @@ const MAX_BITS_PER_S: u64 = 1 << 60;
 /// Set in the path of a task that computes; the rest is its device.
 const COMPUTE_FLAG: u32 = 1 << 31;
 
-/// What a task does once all that it waits for is done and its delay is over.
+/// Work of a task after its predecessors and its delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Work {
     /// Moves bits over all links of a path at once.
@@ -40,7 +40,7 @@ pub enum Work {
 pub struct Problem {
     capacities: Vec<Rate>,
     hops: Vec<LinkIndex>,
-    /// Where each path ends in `hops`, after a zero.
+    /// End of each path in `hops`, after an initial zero.
     path_ends: Vec<u32>,
     places: Vec<u32>,
     /// Bits, or the ticks of a computation.
@@ -181,8 +181,7 @@ impl Problem {
         Ok(())
     }
 
-    /// Adds the paths, devices and tasks of another problem behind those that are here. `link` says
-    /// which link here stands for one there.
+    /// Appends the paths, devices and tasks of another problem. `link` maps its links to links of this problem.
     pub fn append(
         &mut self,
         other: &Self,
@@ -277,7 +276,7 @@ fn repeated(links: &[LinkIndex]) -> Option<LinkIndex> {
     links.iter().copied().find(|&link| !seen.insert(link))
 }
 
-/// What is laid out before any work is done must fit into memory: these take about 8 GiB.
+/// Maximum number of tasks: data of this size take about 8 GiB.
 const MAX_TASKS: usize = 1 << 26;
 
 /// Whether this many tasks may be in one problem.
@@ -297,7 +296,7 @@ fn next_index(count: usize) -> Result<u32, ProblemError> {
         .ok_or(ProblemError::TooMany)
 }
 
-/// Why something is no part of a problem.
+/// Reason why an element is invalid.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProblemError {
     BadCapacity { capacity: Rate },

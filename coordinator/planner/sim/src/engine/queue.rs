@@ -9,7 +9,7 @@ const REBUILD_DIVISOR: usize = 8;
 #[derive(Debug)]
 pub(super) struct LinkQueue {
     heap: Vec<(u64, u32)>,
-    /// Where each link stands in the heap.
+    /// Position of each link in the heap.
     places: Vec<u32>,
 }
 

@@ -19,7 +19,7 @@ use super::{LinkIndex, PathIndex, Problem, ProblemError, SimTime, TaskIndex, wai
 /// Reads a problem; `file` is the name that errors call it by.
 pub fn parse(file: &str, text: &str) -> Result<Problem, InputError> {
     let mut reader = Reader::new(file);
-    // What a line names may stand below it, so each kind is read by itself.
+    // A line may refer to later lines, so each kind is read in a separate pass.
     for kind in [Kind::Cap, Kind::Flow, Kind::Dep] {
         for (line, text) in (1..).zip(text.lines()) {
             reader.read(line, text, kind)?;
@@ -52,7 +52,7 @@ struct Reader<'f> {
     paths: BTreeMap<Vec<LinkIndex>, PathIndex>,
 }
 
-/// What is left of a line, and where it stands.
+/// The rest of a line, with its position.
 struct Line<'f, 't> {
     file: &'f str,
     number: usize,

@@ -11,7 +11,7 @@ use super::shares::Shares;
 use super::time::SimTime;
 use super::waits::{self, Followers};
 
-/// Why a simulation came to no end.
+/// Reason why a simulation did not end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SimError {
     /// These tasks wait for one another, each for the one before it and the first for the last.
@@ -22,7 +22,7 @@ pub enum SimError {
     TooMuchWork {
         limit: u64,
     },
-    /// It would end later than the caller has time for.
+    /// It would end after the deadline of the caller.
     TooLate,
     /// The watcher did not want to go on.
     Stopped(Progress),
@@ -56,7 +56,7 @@ impl fmt::Display for SimError {
 
 impl std::error::Error for SimError {}
 
-/// How far a simulation is: how many of its tasks are done, and how many there are.
+/// Progress of a simulation: completed tasks, and all tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     pub done: usize,
@@ -69,7 +69,7 @@ pub struct Outcome {
     /// The end of what it waits for, and its delay.
     pub starts: Vec<SimTime>,
     pub finishes: Vec<SimTime>,
-    /// How often something changed.
+    /// Number of events.
     pub events: u64,
     /// Units of work spent.
     pub work: u64,
@@ -81,7 +81,7 @@ impl Outcome {
     }
 }
 
-/// What comes at a time that is known beforehand. Ends go before beginnings.
+/// Events at known times. Ends come before starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timed {
     End(TaskIndex),
@@ -94,15 +94,15 @@ struct Device {
     line: VecDeque<TaskIndex>,
 }
 
-/// A simulation under way.
+/// A simulation in progress.
 #[derive(Debug)]
 pub struct Run<'p> {
     problem: &'p Problem,
     shares: Shares<'p>,
-    /// By task, how many that it waits for are not done.
+    /// Number of unfinished predecessors of each task.
     missing: Vec<u32>,
     followers: Followers,
-    /// Of a caller that does not wait for any end.
+    /// Deadline of a caller that does not need a late result.
     patience: Option<Patience>,
     timed: BinaryHeap<Reverse<(SimTime, Timed)>>,
     devices: Vec<Device>,
@@ -159,7 +159,7 @@ impl<'p> Run<'p> {
         Ok(run)
     }
 
-    /// Goes on to the next point in time at which something happens; false when all is done.
+    /// Advances to the next event. Returns false when all is done.
     pub fn step(&mut self) -> Result<bool, SimError> {
         let timed = self.timed.peek().map(|Reverse((time, _))| *time);
         let shared = self.shares.next().map(SimTime);
@@ -328,7 +328,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// What runs now, and how fast.
+    /// Returns the running tasks with their rates.
     pub fn rates(&self) -> impl Iterator<Item = Running> {
         self.shares.rates()
     }

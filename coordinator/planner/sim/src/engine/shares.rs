@@ -1,9 +1,9 @@
-//! Who runs now, at which rate, and when the next flow ends.
+//! Running flows, their rates, and the next end of a flow.
 //!
-//! Flows on one path have one rate per weight, so they run as one group. The rate of a group is the
-//! level of its bottleneck: a full link on which no group has more. So a change of that level is
-//! one number for all groups that it bounds: each link counts what it has served per weight since
-//! it became a bottleneck, and a flow ends when that count reaches its goal.
+//! Flows on one path have the same rate per weight, so they run as one group. The rate of a group is the level of its
+//! bottleneck: a full link on which no group has more. A change of that level is one number for all groups that it
+//! bounds: each link counts its service per weight since it became a bottleneck, and a flow ends when that count
+//! reaches its goal.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ const CAPACITY_BITS: u32 = 61;
 /// Rates that differ by less than this part of a link's capacity are equal.
 const SLACK_SHIFT: u32 = 48;
 
-/// What filling looks at: one line of cache for each link.
+/// Data for filling: one cache line per link.
 #[derive(Debug, Clone, Default)]
 #[repr(align(64))]
 pub(super) struct Link {
@@ -42,13 +42,13 @@ pub(super) struct Link {
     pub(super) touched: u32,
     /// The repair that has opened it last.
     pub(super) opened: u32,
-    /// How many groups it bounds.
+    /// Number of groups that it bounds.
     pub(super) bounds: u32,
-    /// How many groups cross it.
+    /// Number of groups that cross it.
     crossing: u32,
 }
 
-/// What a link has done for the flows that it bounds.
+/// Service of a link for the flows that it bounds.
 #[derive(Debug, Clone)]
 struct Meter {
     /// Bits per weight, up to the tick `since`.
@@ -59,7 +59,7 @@ struct Meter {
 }
 
 impl Link {
-    /// Spare capacity below this is none: it cannot be dealt out evenly in whole units.
+    /// Spare capacity below this is ignored: it cannot be divided evenly in whole units.
     pub(super) fn slack(&self) -> i64 {
         self.weight + (self.capacity >> SLACK_SHIFT)
     }
@@ -86,17 +86,17 @@ pub(super) struct Shares<'p> {
     pub(super) problem: &'p Problem,
     pub(super) links: Vec<Link>,
     meters: Vec<Meter>,
-    /// By link, the flows that cross it, and some that used to.
+    /// Flows that cross each link, including some former ones.
     pub(super) members: Vec<Vec<Member>>,
-    /// By link, those whose bottleneck it is.
+    /// Groups of which each link is the bottleneck.
     bound: Vec<Vec<Bound>>,
     pub(super) groups: Vec<Group>,
     /// By group.
     pub(super) tags: Vec<Tag>,
-    /// By group, what its bottleneck had served when the group's own count was zero.
+    /// Service of each group's bottleneck when the group's own count was zero.
     offsets: Vec<f64>,
     free: Vec<u32>,
-    /// By path, its group.
+    /// Group of each path.
     group_of: Vec<u32>,
     heaps: Heaps,
     queue: LinkQueue,
@@ -250,7 +250,7 @@ impl<'p> Shares<'p> {
         }
     }
 
-    /// What has been served per weight to a group, by its own count.
+    /// Returns the service per weight of a group, by its own count.
     fn count(&self, group: u32, now: u64) -> f64 {
         match self.groups[group as usize].bottleneck {
             NO_GROUP => 0.0,
@@ -285,7 +285,7 @@ impl<'p> Shares<'p> {
             let link = self.stirred[nth];
             let bound = std::mem::take(&mut self.bound[link as usize]);
             let first = self.changed.len();
-            // All lines of cache that are needed are on the way before the first is worked on.
+            // All cache lines are requested before the first is processed.
             for it in &bound {
                 if self.tick_of(link, it.goal) <= now {
                     self.note_change(it.group);
@@ -328,7 +328,7 @@ impl<'p> Shares<'p> {
         self.stirred = stirred;
     }
 
-    /// Takes what has changed out of the sums. Each bottleneck on its way will have another level.
+    /// Takes changed groups out of the sums. Each bottleneck on their paths will have another level.
     fn begin_repair(&mut self) {
         self.repair += 1;
         self.region.clear();

@@ -1,4 +1,4 @@
-//! Time in a simulation: whole ticks, so that events order alike on every machine.
+//! Time in a simulation: whole ticks, so that the order of events is the same on every machine.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl SimTime {
             .then_some(Self(ticks as u64))
     }
 
-    /// As long as a simulation can last when `duration` is longer than that.
+    /// Converts a duration, limited to the longest simulation time.
     pub fn from_duration(duration: Duration) -> Self {
         let ticks = duration.as_nanos() * u128::from(Self::TICKS_PER_NS);
         Self(u64::try_from(ticks).unwrap_or(u64::MAX))
@@ -65,7 +65,7 @@ impl SimTime {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// This many times as long, or until the end of all time.
+    /// Returns the multiple, limited to the longest simulation time.
     pub fn times(self, count: u32) -> Self {
         Self(self.0.saturating_mul(count.into()))
     }

@@ -1,10 +1,10 @@
-//! Who waits for whom.
+//! Dependencies of tasks.
 
 use std::ops::Range;
 
 use super::problem::{Problem, TaskIndex};
 
-/// By task, the tasks that wait for it.
+/// Successors of each task.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     /// Empty where no task waits for another.
@@ -39,7 +39,7 @@ impl Followers {
         }
     }
 
-    /// Where in `tasks` the followers of a task stand.
+    /// Returns the range of a task's successors in `tasks`.
     pub(super) fn range_of(&self, task: TaskIndex) -> Range<usize> {
         match self.begins.get(task as usize..task as usize + 2) {
             Some(&[begin, end]) => begin as usize..end as usize,

@@ -45,7 +45,7 @@ fn merge(whole: &mut toml::Table, changes: &toml::Table) {
     }
 }
 
-/// Where the variant names this key of its `[job]`; else the table itself, with the key in words.
+/// Returns an error at this key in the variant's `[job]`, else at the table itself with the name of the key.
 pub(super) fn error(variant: Document<'_>, key: &str, problem: &str) -> InputError {
     let content = DeTable::parse(variant.text()).ok();
     let content = content.as_ref().map(Spanned::get_ref);

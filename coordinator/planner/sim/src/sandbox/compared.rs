@@ -1,4 +1,4 @@
-//! How the same bursts fare as they were and otherwise.
+//! Comparison of the same bursts in the original and in the variant.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::LinkId;
@@ -9,15 +9,14 @@ use super::{Traffic, Variant};
 use crate::engine::SimTime;
 use crate::workload::history::Replayed;
 
-/// As many links as people look at.
+/// Maximum number of links in a result.
 pub(super) const MAX_FULLEST_LINKS: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
-    /// How the same fabric does it, with the ways that were seen: what the model gets wrong.
+    /// Outcome on the original fabric with the observed paths: its deviation is the error of the model.
     pub as_it_was: Outcome,
-    /// The relative differences between the simulated and the measured rates.
-    /// Nothing where nothing was measured.
+    /// Relative differences between simulated and measured rates; none without measurements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_error: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,7 +25,7 @@ pub struct Compared {
     pub bursts: Vec<Fared>,
     /// Bursts whose receiver is not known, or no host of the fabric.
     pub left_out: usize,
-    /// Bursts whose way is not known from end to end; as it was, they go all shortest ways evenly.
+    /// Number of bursts with a partly unknown path; in the original they are spread over all shortest paths.
     pub ways_unknown: usize,
     pub events: u64,
 }
@@ -89,14 +88,14 @@ impl Compared {
         }
     }
 
-    /// How much longer all bursts together take in the variant; less than nothing where they are faster.
+    /// Returns the increase of the total time in percent; negative if the variant is faster.
     pub fn slower_percent(&self) -> f64 {
         slower_percent([&self.as_it_was, &self.variant].map(|it| it.busy_ms))
     }
 }
 
 pub(super) fn slower_percent([before, then]: [f64; 2]) -> f64 {
-    // What took no time takes no longer where it takes none again.
+    // Zero to zero is no increase.
     if then <= 0.0 && before <= 0.0 {
         return 0.0;
     }
@@ -119,7 +118,7 @@ impl Fared {
     }
 }
 
-/// By bytes on average, and the worst.
+/// Returns the mean error, weighted by bytes, and the largest.
 fn errors(bursts: &[Fared]) -> [Option<f64>; 2] {
     let error = |it: &Fared| Some((it.as_it_was_mbps / it.measured_mbps? - 1.0).abs());
     let errors = || bursts.iter().filter_map(|it| Some((it, error(it)?)));
@@ -146,7 +145,7 @@ impl Outcome {
     }
 }
 
-/// What stands for the forwarding of hosts is no link of the fabric.
+/// Returns the fullest links; the links that represent the forwarding of hosts are left out.
 fn fullest(replayed: &Replayed, fabric: &Fabric) -> Vec<Fullest> {
     let seconds = replayed.end.seconds().max(1e-9);
     let directions = fabric.links().flat_map(|(id, _)| [(id, false), (id, true)]);

@@ -1,4 +1,4 @@
-//! How an iteration of the same job fares as it was and otherwise.
+//! Comparison of an iteration of the same job in the original and in the variant.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct JobCompared {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobOutcome {
     pub iteration_ms: f64,
-    /// What it cannot be shorter than.
+    /// Lower bounds of the iteration time.
     pub bounds: Bounds,
     /// The mean over all ranks.
     pub mean: RankTime,
@@ -35,14 +35,14 @@ pub struct JobOutcome {
 }
 
 impl JobCompared {
-    /// How much longer an iteration takes in the variant; less than nothing where it is faster.
+    /// Returns the increase of the iteration time in percent; negative if the variant is faster.
     pub fn slower_percent(&self) -> f64 {
         slower_percent([&self.as_it_was, &self.variant].map(|it| it.iteration_ms))
     }
 }
 
-/// Plays an iteration of a job on the hosts of the recorded fabric, and as the variant has it: with what it makes of
-/// the job, on the hosts that have the places of these.
+/// Simulates an iteration of a job on the hosts of the recorded fabric, and with the variant: its changes of the job,
+/// on the hosts that replace these.
 pub fn compare_jobs(
     [job, changed]: [&Work; 2],
     variant: &Variant,
@@ -77,7 +77,7 @@ impl Effort<'_> {
 }
 
 impl Variant {
-    /// By rank, the host that takes the place of the rank's host.
+    /// Returns the host of each rank, after replacements.
     fn placement(&self, recorded: &[NodeId]) -> Result<Vec<NodeId>, SandboxError> {
         let hosts = recorded.iter().map(|&host| self.recorded.name(host));
         self.parts_all(&hosts.clone().collect())?;
@@ -96,7 +96,7 @@ impl Variant {
         }
     }
 
-    /// As the job has it, unless the variant says how traffic goes.
+    /// Returns the settings of the job, unless the variant sets its routing.
     fn settings(&self, of_job: &Settings) -> Settings {
         let spreading = match self.routes {
             Routes::Recorded | Routes::Rehashed => of_job.spreading,

@@ -1,4 +1,4 @@
-//! Which fibres of a fabric can be sent over: those alone that a circuit joins.
+//! Lit fibres of a fabric: those that a circuit joins.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use reweave_common::ids::{LinkId, OpticalId};
 use reweave_common::traffic::Burst;
 use serde::Deserialize;
 
-/// Of a command that moves circuits, what they become.
+/// New circuits of a command that moves circuits.
 #[derive(Deserialize)]
 struct Command {
     circuit_intent: Intent,
@@ -35,7 +35,7 @@ pub fn as_seen(fabric: &Fabric, commands: &[String], bursts: &[Burst]) -> [Fabri
     [dark_throughout, dark].map(|dark| fabric.less(&dark))
 }
 
-/// What cannot be read, and switches that the fabric does not have, are passed over.
+/// Returns the circuits after these commands. Unreadable commands and unknown switches are ignored.
 fn circuits_after(fabric: &Fabric, commands: &[String]) -> Circuits {
     let mut circuits = fabric.first_circuits().clone();
     for command in commands {
@@ -51,7 +51,7 @@ fn circuits_after(fabric: &Fabric, commands: &[String]) -> Circuits {
     circuits
 }
 
-/// Where a node was seen to send to the next, there was a circuit then.
+/// Removes links from `dark` over which a node was observed to send: a circuit existed then.
 fn light(fabric: &Fabric, burst: &Burst, dark: &mut BTreeSet<LinkId>) {
     let hops = burst.hops.iter().flatten().chain(&burst.to_node);
     let nodes: Vec<_> = hops.filter_map(|name| fabric.find(name)).collect();

@@ -67,15 +67,15 @@ impl fmt::Display for SandboxError {
 
 impl std::error::Error for SandboxError {}
 
-/// What playing may cost, and who may end it.
+/// Work limit of a simulation, and its cancellation.
 pub struct Effort<'e> {
     pub costs: Costs,
-    /// In units of work, for each of both plays.
+    /// Work limit of each of the two simulations.
     pub limit: u64,
     pub watch: &'e mut dyn FnMut(Progress) -> bool,
 }
 
-/// Plays traffic as it was and as the variant has it.
+/// Simulates traffic in the original and in the variant.
 pub fn compare(
     traffic: &Traffic,
     variant: &Variant,

@@ -70,7 +70,7 @@ fn hosts_cannot_share_place() {
     played("[hosts]\nh0 = \"h3\"\nh3 = \"h0\"\n").unwrap();
     let error = jobs("[hosts]\nh0 = \"h3\"\n").unwrap_err();
     assert!(error.contains("h3 takes part itself and stays"), "{error}");
-    // Who has nothing to send leaves a place free.
+    // A host without traffic leaves a place free.
     let variant = variant("[hosts]\nh0 = \"h3\"\n").unwrap();
     let one = seen(&variant, &collision()[..1]);
     compare(&one, &variant, &mut at_leisure(&mut |_| true)).unwrap();
@@ -99,7 +99,7 @@ fn rerouted_flow_uses_both_paths() {
         .iter()
         .map(|it| it.as_it_was_mbps.round())
         .collect();
-    // The one is alone on its way for half a second.
+    // One burst is alone on its path for half a second.
     assert_eq!(rates, [133.0, 100.0, 200.0]);
     assert_eq!(compared.bursts[2].at_ms, 1000.0);
     assert_eq!(compared.as_it_was.end_ms.round(), 2000.0);
@@ -137,7 +137,7 @@ fn circuits_determine_fibres() {
                      [[1,5],[2,3]]}}}}"#;
     let cut = r#"{"circuit_intent":{"plan":1,"#;
     let commands = [across, cut].map(str::to_owned);
-    // It was seen to cross the ring, too, before that.
+    // An earlier observation on the ring.
     let [mut burst, _] = <[Burst; 2]>::try_from(collision()).unwrap();
     burst.to_node = Some("h3".to_owned());
     burst.hops = Some(["h0", "h1", "h2"].map(str::to_owned).into());
@@ -306,7 +306,7 @@ fn listed_flows_differ_on_variant() {
         .map(|it| it.variant_mbps.round())
         .collect();
     assert_eq!(mbps[..2], [200.0, 200.0]);
-    // What waits for both begins when both have ended.
+    // A burst that waits for both begins when both have ended.
     let [was, then] = [&compared.as_it_was, &compared.variant].map(|it| it.end_ms);
     assert_eq!((was - then).round(), 1000.0);
     assert!(compared.slower_percent() < -45.0);
@@ -323,7 +323,7 @@ fn job_keys_need_played_job() {
 
 const JOB: &str = "model = \"vgg16\"\nbatch = 16\n";
 
-/// With what a variant makes of it.
+/// Compares jobs, with the variant's changes.
 fn jobs(text: &str) -> Result<JobCompared, String> {
     let text = format!("recorded = \"f.toml\"\n{text}");
     let fabric = Fabric::parse("f.toml", FABRIC).unwrap();

@@ -1,4 +1,4 @@
-//! What is played: what was sent in a stretch of time, or what a table lists.
+//! Traffic of a simulation: recorded in a period, or listed in a table.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ pub struct Traffic {
     pub(super) sent: Vec<Sent>,
     /// Whose receiver is not known, or no host of the fabric.
     pub(super) left_out: usize,
-    /// How goes, as it was, what has no way of its own.
+    /// Routing in the original of bursts without a known path.
     as_it_was: Routing,
-    /// And how all goes where the ways that it had are no more.
+    /// Hash for all bursts in a variant without the original paths.
     rehashed: Ecmp,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Sent {
     waits: SimTime,
     after: Vec<TaskIndex>,
     pub(super) bytes: f64,
-    /// In which it was sent, where that was measured.
+    /// Measured duration, if known.
     pub(super) sending: Option<SimTime>,
     ports: [u16; 2],
     protocol: u8,
@@ -47,7 +47,7 @@ pub(super) struct Sent {
 }
 
 impl Traffic {
-    /// What was sent from a moment on between hosts of the fabric that it was recorded on.
+    /// Returns the recorded traffic from a moment on, between hosts of the recorded fabric.
     pub fn seen(bursts: &[Burst], from: Moment, recorded: &Fabric) -> Self {
         let is_host = |name: &str| {
             let node = recorded.find(name);
@@ -117,7 +117,7 @@ impl Traffic {
         (self.sent.iter().filter_map(seen).collect(), self.as_it_was)
     }
 
-    /// With the hosts, and over the ways, of the variant.
+    /// Returns the traffic with the hosts and paths of the variant.
     pub(super) fn otherwise(
         &self,
         variant: &Variant,
@@ -197,7 +197,7 @@ impl Sent {
         }
     }
 
-    /// The nodes on its way as it was seen, where that is known from end to end.
+    /// Returns the nodes of the observed path, if it is known from end to end.
     fn way(&self, fabric: &Fabric, to: NodeId) -> Option<Vec<NodeId>> {
         let hops = self.hops.as_ref()?.iter();
         let mut nodes: Vec<_> = hops.map(|name| fabric.find(name)).collect::<Option<_>>()?;

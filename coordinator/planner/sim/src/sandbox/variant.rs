@@ -1,4 +1,4 @@
-//! What is to be otherwise than it was: another fabric, other ways, other hosts, another job.
+//! Changes of a variant: another fabric, other paths, other hosts, another job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,30 +18,30 @@ const NO_JOB_ERROR: &str = "the input is not a job: leave it out, or use a job f
 /// A variant file, with all that it names.
 #[derive(Debug)]
 pub struct Variant {
-    /// What it is compared with: of the past, what the history speaks of.
+    /// Original fabric; for past traffic, the recorded one.
     pub recorded: Fabric,
     pub fabric: Fabric,
     pub routes: Routes,
-    /// By the ends, over which nodes.
+    /// Nodes on the path of each pair.
     pub ways: BTreeMap<(NodeId, NodeId), Vec<NodeId>>,
-    /// By its name, where what it sent and received is now.
+    /// Replacement of each host, by name.
     hosts: BTreeMap<String, Moved>,
 }
 
-/// Who takes whose place.
+/// A replacement of a host.
 #[derive(Debug)]
 struct Moved {
     to: String,
-    /// What is wrong where that one takes part as well, and stays.
+    /// Error for a replacement that takes part itself and keeps its place.
     crowded: InputError,
 }
 
-/// How traffic goes whose way the variant does not give.
+/// Routing of traffic without a path in the variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routes {
-    /// As it was seen to.
+    /// As observed.
     Recorded,
-    /// By the switches' hash as it was: the ways that were seen may be no more.
+    /// By the hash of the switches; observed paths may no longer apply.
     Rehashed,
     Chosen(Routing),
 }
@@ -104,8 +104,8 @@ impl<'t> VariantFile<'t> {
         name.map(|name| name.get_ref().as_str())
     }
 
-    /// The job file whose name and text these are, with what the variant changes of it; nothing where it changes
-    /// nothing. All that is wrong with it then is wrong with the change.
+    /// Returns the job file with the changes of the variant; none if it changes nothing. Errors are errors of the
+    /// change.
     pub fn job(&mut self, file: &str, text: &str) -> Result<Option<JobFile>, InputError> {
         match self.file.job.take() {
             None => Ok(None),
@@ -119,8 +119,8 @@ impl<'t> VariantFile<'t> {
         names.map(|name| name.get_ref().clone()).collect()
     }
 
-    /// Which of its keys say what no plan can bring about: a plan leads traffic away from links, and neither
-    /// gives switches another hash, nor jobs other hosts, nor the cluster other cables.
+    /// Returns the keys that no plan can implement: a plan moves traffic away from links, but does not change hashes,
+    /// hosts of jobs, or cables.
     pub fn beyond_plans(&self) -> Vec<&'static str> {
         let File {
             fabric,
@@ -141,7 +141,7 @@ impl<'t> VariantFile<'t> {
         said.map(|(key, _)| key).collect()
     }
 
-    /// With those two.
+    /// Returns the variant with these two fabrics.
     pub fn on(self, [recorded, fabric]: [Fabric; 2]) -> Result<Variant, InputError> {
         let Self { document, file } = self;
         if file.job.is_some() {
@@ -155,7 +155,7 @@ impl<'t> VariantFile<'t> {
         };
         let hosts = reading.hosts(&file.hosts)?;
         let ways = reading.ways(&file.ways)?;
-        // Ways that were seen are those of the fabric and the hosts that they were seen on.
+        // Observed paths are valid only on the fabric and the hosts of the observation.
         let as_it_was = file.fabric.is_none() && file.without.is_empty() && hosts.is_empty();
         let hashed = |seed: u32| {
             let seed = u64::from(seed);
@@ -179,7 +179,7 @@ impl<'t> VariantFile<'t> {
 }
 
 impl Variant {
-    /// Who has the place of a host of the recorded fabric.
+    /// Returns the replacement of a host of the recorded fabric.
     pub(super) fn host(&self, name: &str) -> Result<NodeId, SandboxError> {
         let name = self.hosts.get(name).map_or(name, |it| &it.to);
         let node = self.fabric.find(name);
@@ -279,7 +279,7 @@ impl Reading<'_> {
         Ok(ways)
     }
 
-    /// With its ends.
+    /// Returns the path with its ends.
     fn way(&self, nodes: Vec<NodeId>) -> Result<((NodeId, NodeId), Vec<NodeId>), String> {
         let name = |node: &NodeId| self.fabric.name(*node);
         let role = |node: &NodeId| self.fabric.node(*node).role;

@@ -1,4 +1,4 @@
-//! What nccl-tests measured, and what that says of the simulated times.
+//! Output of nccl-tests, and the calibration of simulated times by it.
 
 use reweave_common::input::InputError;
 
@@ -13,19 +13,18 @@ pub struct Measurement {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Printed {
     pub lines: Vec<Measurement>,
-    /// As in `all_reduce_perf`; older versions do not say it.
+    /// Operation, such as `all_reduce_perf`; absent in older versions.
     pub operation: Option<String>,
     pub ranks: Option<usize>,
 }
 
-/// How many times as long as simulated it takes until the first byte is there, until all channels
-/// have started, and the bytes take.
+/// Ratios of measured to simulated time: until the first byte, for the start of all channels, and for the bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
     pub latency: f64,
     pub start: f64,
     pub wire: f64,
-    /// By what part of what was measured the times are off still.
+    /// Remaining relative error of the times.
     pub off: f64,
 }
 
@@ -40,16 +39,16 @@ impl Default for Calibration {
     }
 }
 
-/// What a time consists of.
+/// Parts of a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Parts {
     pub(super) latency_us: f64,
-    /// Of all channels but the first.
+    /// Start of all channels but the first.
     pub(super) start_us: f64,
     pub(super) wire_us: f64,
 }
 
-/// What was simulated, and what was measured.
+/// Simulated parts, and the measured time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sample {
     pub(super) parts: Parts,
@@ -62,7 +61,7 @@ const TIME_COLUMN: usize = 5;
 const MIN_CELLS: usize = 8;
 const START_LINE: &str = "# Collective test starting:";
 const RANK_LINE: &str = "#  Rank ";
-/// Parts that grow alike are not distinguished.
+/// Parts that are proportional cannot be distinguished.
 const MIN_PIVOT_RATIO: f64 = 1e-6;
 
 /// Reads what `all_reduce_perf` and its siblings print; `file` is the name that errors call it by.
@@ -144,7 +143,7 @@ const FACTOR_GROUPS: [&[&[usize]]; 6] = [
 const MAX_BETTER_RATIO: f64 = 0.9;
 const ROUNDING_TOLERANCE: f64 = 1e-12;
 
-/// By least squares, of latency, starts and wire as parts of what was measured.
+/// Returns factors of latency, starts and transfer, by least squares of relative errors.
 fn factors(parts: &[[f64; PART_COUNT]]) -> Option<[f64; PART_COUNT]> {
     let fits = FACTOR_GROUPS
         .iter()
@@ -167,7 +166,7 @@ fn squares(parts: &[[f64; PART_COUNT]], factors: &[f64; PART_COUNT]) -> f64 {
     parts.iter().map(|of| off(of) * off(of)).sum()
 }
 
-/// Nothing where some of these groups grow alike, or a factor would be nonsense.
+/// Returns none if some groups are proportional, or a factor would be implausible.
 fn factors_of(parts: &[[f64; PART_COUNT]], groups: &[&[usize]]) -> Option<[f64; PART_COUNT]> {
     let row = |of: &[f64; PART_COUNT]| {
         let sum = |group: &&[usize]| group.iter().map(|&it| of[it]).sum::<f64>();
@@ -186,10 +185,10 @@ fn factors_of(parts: &[[f64; PART_COUNT]], groups: &[&[usize]]) -> Option<[f64; 
         .then_some(factors)
 }
 
-/// What columns are, and what they should come to.
+/// Values of the columns, and their target.
 type Line = (Vec<f64>, f64);
 
-/// The factors of the columns that come closest to the last one; nothing where columns are alike.
+/// Returns the factors of the columns that best approximate the target; none if columns are dependent.
 fn least_squares(rows: &[Line]) -> Option<Vec<f64>> {
     let columns = rows.first()?.0.len();
     let sum = |of: &dyn Fn(&Line) -> f64| rows.iter().map(of).sum::<f64>();

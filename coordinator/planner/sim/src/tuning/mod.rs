@@ -1,10 +1,10 @@
-//! Which algorithm, protocol and how many channels suit collectives of each size on a fabric.
+//! Best algorithm, protocol and number of channels for collectives of each size on a fabric.
 //!
-//! Rings and trees among hosts are simulated on the fabric with what each protocol costs, by ever more channels: each
-//! sends by flows of its own, which hashes spread, and each is one more to be started at every step. What ranks of one
-//! host do among themselves is added by formula. Measurements of nccl-tests, where they are given, say how many times
-//! as long the first byte takes, the starts of further channels do, and the bytes. The table says for each range of
-//! sizes what is fastest and why it is this many channels, in the form that NCCL's tuner plugins read.
+//! Rings and trees among hosts are simulated on the fabric with the costs of each protocol, for an increasing number of
+//! channels: each channel has flows of its own, which hashes spread, and takes time to start at every step. Transfers
+//! within a host are added by formula. Measurements of nccl-tests, if given, calibrate the time to the first byte, the
+//! starts of further channels, and the time per byte. The table has the fastest choice for each range of sizes, with
+//! the reason for the number of channels, in the format of NCCL's tuner plugins.
 
 mod measured;
 mod simulated;
@@ -23,7 +23,7 @@ pub use why::{Because, Rival, Why};
 use measured::Sample;
 use simulated::Simulated;
 
-/// How a library marks data as complete. Its costs are those of NCCL's own model of networks.
+/// Protocol by which a library marks data as complete. Costs are from NCCL's own model of networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// A flag beside every four bytes: no waiting, and half of the bandwidth.
@@ -40,7 +40,7 @@ pub const PROTOCOLS: [Protocol; 3] = [
     Protocol::Simple,
 ];
 pub const ALGORITHMS: [Algorithm; 2] = [Algorithm::Ring, Algorithm::Tree];
-/// What is tried, where the caller asks for no others.
+/// Default numbers of channels that are tried.
 pub const DEFAULT_CHANNEL_COUNTS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// More channels must be so much faster to be worth their processors.
 const MAX_WORTHWHILE_RATIO: f64 = 0.99;
@@ -87,12 +87,12 @@ impl Protocol {
     }
 }
 
-/// How a collective is done.
+/// Algorithm and protocol of a collective.
 pub type Combination = (Algorithm, Protocol);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Calibrations {
-    /// Of all that was not measured by itself.
+    /// Calibration of combinations without measurements of their own.
     pub general: Calibration,
     pub of: Vec<(Combination, Calibration)>,
 }
@@ -104,7 +104,7 @@ impl Calibrations {
     }
 }
 
-/// What was measured, and what the library was bound to meanwhile.
+/// Measurements, with the settings of the library.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
     pub lines: Vec<Measurement>,
@@ -112,7 +112,7 @@ pub struct Run {
     pub channels: Option<u32>,
 }
 
-/// What one way to do it takes.
+/// Time of one combination.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weighed {
     pub algorithm: Algorithm,
@@ -121,13 +121,13 @@ pub struct Weighed {
     pub time_us: f64,
 }
 
-/// What is fastest for one size.
+/// Fastest choice for one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     pub bytes: f64,
     pub best: Weighed,
     pub why: Why,
-    /// Of all that was weighed.
+    /// All weighed combinations.
     pub weighed: Vec<Weighed>,
 }
 
@@ -137,7 +137,7 @@ pub struct TuningRow {
     pub from_bytes: u64,
     /// Included.
     pub to_bytes: u64,
-    /// Of the largest size in it that was weighed.
+    /// Choice for the largest weighed size of the range.
     pub choice: Choice,
 }
 
@@ -148,7 +148,7 @@ pub struct Survey {
     all: Vec<Simulated>,
 }
 
-/// How often the fastest is searched again with the fit that its measurements gave.
+/// Maximum number of repetitions of the search with the new calibration.
 const MAX_FITS: usize = 4;
 
 impl Survey {
@@ -200,8 +200,8 @@ impl Survey {
         })
     }
 
-    /// What runs of one combination, or of the library's own choice, say of the simulated times:
-    /// what it will have chosen is the fastest as far as the sweep knows. None of nothing.
+    /// Returns the calibration from runs of one combination, or of the library's own choice, which is assumed to be the
+    /// fastest known one. None without runs.
     pub fn calibrate(&self, runs: &[Run]) -> Option<Calibration> {
         let mut fitted = None;
         for _ in 0..MAX_FITS {
@@ -259,8 +259,8 @@ impl Choice {
     }
 }
 
-/// Ranges between the sizes that were swept: each choice holds up to the middle, on a logarithmic
-/// scale, between its size and the next. Of what is larger than the largest nothing is said.
+/// Returns ranges around the swept sizes: each choice holds up to the logarithmic middle between its size and the next.
+/// Larger sizes are left out.
 pub fn table(choices: &[Choice]) -> Vec<TuningRow> {
     let mut rows: Vec<TuningRow> = Vec::new();
     for (nth, choice) in choices.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What each way to do a collective takes on a fabric, in parts that measurements may correct.
+//! Simulated time of each combination on a fabric, in parts that measurements can calibrate.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::iteration::Operation;
@@ -11,19 +11,19 @@ use crate::collectives::{self, Algorithm, Collective, CollectiveError, Swing};
 use crate::engine::SimTime;
 use crate::engine::network::{Costs, Network};
 
-/// What is simulated, and on what.
+/// Collective and fabric of the simulation.
 #[derive(Debug, Clone)]
 pub struct Ground<'f> {
     pub fabric: &'f Fabric,
     pub operation: Operation,
     /// The numbers of channels that are tried, in rising order.
     pub channels: Vec<u32>,
-    /// What one channel copies at most.
+    /// Maximum copy rate of one channel.
     pub channel: Rate,
-    /// What each channel but the first adds to each step, as one thread starts what all of them send.
+    /// Time that each further channel adds to each step, because one thread starts all channels.
     pub start_us: f64,
     pub ranks_per_host: usize,
-    /// For each simulation.
+    /// Work limit of each simulation.
     pub limit: u64,
 }
 
@@ -32,30 +32,30 @@ pub struct Ground<'f> {
 pub(super) struct Simulated {
     pub(super) combination: Combination,
     pub(super) channels: u32,
-    /// What an empty one takes by one channel, and what each step adds with all of them.
+    /// Time of an empty collective with one channel, and increase per step with all channels.
     empty_us: f64,
     start_us: f64,
     /// The sends that wait for one another, and how many courses of them begin in turn.
     steps: f64,
     passes: f64,
     in_pieces: bool,
-    /// What each byte takes when all goes on at once.
+    /// Time per byte if all transfers run at once.
     pub(super) us_per_byte: f64,
     /// The same as channels copy it, and where flows are spread evenly.
     pub(super) copied_us_per_byte: f64,
     pub(super) even_us_per_byte: f64,
 }
 
-/// This many draws of a hash show the typical cost of collisions. Many hosts are many draws.
+/// Maximum number of random hashes to estimate the cost of collisions. Many hosts already give many samples.
 const MAX_HASH_DRAWS: usize = 8;
 const HOSTS_BY_DRAWS: usize = 512;
-/// Bytes by which the rate of what goes on at once is found.
+/// Size at which the rate of simultaneous transfers is measured.
 const RATE_SAMPLE_BYTES: f64 = 1e9;
 /// Pieces of more than this would be cut no finer.
 const PIECE_COUNTS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
 impl Simulated {
-    /// What this many bytes take, in the pieces that suit them.
+    /// Returns the time for this number of bytes, in pieces of the best size.
     pub(super) fn parts(&self, bytes: f64, calibration: &Calibration) -> Parts {
         let pieces = if self.in_pieces {
             &PIECE_COUNTS[..]
@@ -162,7 +162,7 @@ impl Ground<'_> {
         self.fabric.endpoints().count()
     }
 
-    /// What an empty collective takes among hosts and inside them.
+    /// Returns the time of an empty collective between hosts and within them.
     fn empty_us(&self, algorithm: Algorithm, protocol: Protocol) -> Result<f64, CollectiveError> {
         let costs = Costs {
             start_up: SimTime::from_micros(protocol.step_us(algorithm)).unwrap_or_default(),
@@ -180,7 +180,7 @@ impl Ground<'_> {
         Ok(played.time.micros() + self.inside_us(algorithm, protocol))
     }
 
-    /// A ring comes by all ranks of each host, a tree goes through them once up and once down.
+    /// A ring visits all ranks of each host, a tree crosses them once up and once down.
     fn inside_us(&self, algorithm: Algorithm, protocol: Protocol) -> f64 {
         let others = (self.ranks_per_host.max(1) - 1) as f64;
         let times = match self.operation {
@@ -206,7 +206,7 @@ impl Ground<'_> {
         }
     }
 
-    /// What one channel of a rank takes to copy all that the rank sends.
+    /// Returns the time in which one channel of a rank copies its bytes.
     fn copied_us(&self, bytes: f64) -> f64 {
         let ranks = (self.hosts() * self.ranks_per_host).max(1);
         let sent = collectives::bus_factor(self.operation, ranks) * bytes;

@@ -1,4 +1,4 @@
-//! What suits which sizes, and how measurements change it.
+//! Choices by size, and their changes by measurements.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::units::Rate;
@@ -79,7 +79,7 @@ fn rival(rival: Option<why::Rival>) -> (u32, Because) {
     (rival.channels, rival.because)
 }
 
-/// A channel alone is a flow on one of eight ways; a job with one way gains nothing by more.
+/// A single channel is a flow on one of eight paths; a job with one path gains nothing from more channels.
 #[test]
 fn more_paths_want_more_channels() {
     let [many, one] = [8, 1].map(narrow);
@@ -103,8 +103,7 @@ fn more_paths_want_more_channels() {
     assert!(many.why.collisions < 2.0 && many.why.latency_percent < 5.0);
 }
 
-/// Where the first byte is most of the time, each channel is one more to start; where starting costs
-/// nothing, that is no reason.
+/// If latency dominates, each channel costs a start; without start costs, that is no argument.
 #[test]
 fn start_cost_reduces_channel_count() {
     let fabric = narrow(8);
@@ -128,7 +127,7 @@ fn start_cost_reduces_channel_count() {
     assert!(free.best.time_us <= small.best.time_us);
 }
 
-/// What channels copy bounds fewer of them, where the ways are no question.
+/// With any paths, a low copy rate per channel requires more channels.
 #[test]
 fn slow_channels_need_more_channels() {
     let fabric = fabric(8);
@@ -296,7 +295,7 @@ fn calibration_separates_latency_start_bytes() {
         near(fit.latency, 3.0) && near(fit.start, 2.0) && near(fit.wire, 1.2) && fit.off < 1e-9,
         "{fit:?}"
     );
-    // By one number of channels, starts are not distinguished from latency.
+    // With one number of channels, starts cannot be distinguished from latency.
     let one = all.map(|of| sample([of[0], 0.5 * of[0], of[2]], 3.0 * of[0] + 1.2 * of[2]));
     let fit = Calibration::fit(&one).unwrap();
     assert!(
@@ -315,7 +314,7 @@ fn calibration_separates_latency_start_bytes() {
     );
 }
 
-/// Of some sizes only.
+/// A sample of sizes.
 const SAMPLE_SIZES_BYTES: [f64; 5] = [1024.0, 16384.0, 262_144.0, 4_194_304.0, 67_108_864.0];
 
 fn combinations(choices: &[Choice]) -> Vec<Combination> {
@@ -336,8 +335,7 @@ fn run(us: impl Fn(f64) -> f64) -> Run {
     }
 }
 
-/// Where the first byte takes long, few steps are worth more; and so is what was measured to be
-/// quick by itself.
+/// With a high latency, few steps are better; and so is a combination that was measured to be fast.
 #[test]
 fn measurements_change_choices() {
     let fabric = fabric(8);
@@ -419,7 +417,7 @@ fn measured_channel_cost_reduces_channels() {
     assert!(channels(&dearly) < channels(&plain));
 }
 
-/// A ring comes by every rank, a tree only by as many as it is deep.
+/// A ring visits every rank, a tree only as many as it is deep.
 #[test]
 fn more_ranks_per_host_favour_trees() {
     let fabric = fabric(8);

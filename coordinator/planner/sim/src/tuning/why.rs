@@ -1,11 +1,11 @@
-//! Why it is this many channels, and neither fewer nor more.
+//! Reasons for a number of channels.
 
 use std::fmt;
 
 use super::simulated::Simulated;
 use super::{Calibrations, MAX_WORTHWHILE_RATIO, Weighed};
 
-/// What another number of channels would be worse for.
+/// Disadvantage of another number of channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Because {
     /// Fewer do not copy as fast as the wires take it.
@@ -14,7 +14,7 @@ pub enum Because {
     Collisions,
     /// Each step has more transfers to start.
     Starts,
-    /// It is not slower, and not worth the processors.
+    /// It is not slower, but not worth the processors.
     NoGain,
 }
 
@@ -29,11 +29,11 @@ impl Because {
     }
 }
 
-/// What the next number of channels, below or above, would do.
+/// The next lower or higher number of channels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rival {
     pub channels: u32,
-    /// Below zero where it is quicker by less than it is worth.
+    /// Negative if it is faster, but by less than the threshold.
     pub longer_percent: f64,
     pub because: Because,
 }
@@ -41,11 +41,11 @@ pub struct Rival {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Why {
     pub channels: u32,
-    /// Of the time, the part that does not depend on the bytes.
+    /// Share of the time that is independent of the size.
     pub latency_percent: f64,
     /// Bytes of a channel below which this is more than half.
     pub least_bytes_per_channel: f64,
-    /// How many times as long the bytes take as if all flows were spread evenly.
+    /// Ratio of the transfer time to that of evenly spread flows.
     pub collisions: f64,
     pub fewer: Option<Rival>,
     pub more: Option<Rival>,
@@ -112,7 +112,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// What is less is not reported.
+/// A smaller difference is not reported.
 const MIN_REPORTED_PERCENT: f64 = 0.05;
 
 impl fmt::Display for Rival {

@@ -1,4 +1,4 @@
-//! Where the time of each rank went.
+//! Breakdown of the time of each rank.
 
 use std::collections::BTreeMap;
 

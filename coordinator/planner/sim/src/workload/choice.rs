@@ -1,4 +1,4 @@
-//! Which algorithm each collective of a job goes by.
+//! Algorithm of each collective of a job.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,15 +14,15 @@ use super::network::Network;
 use crate::collectives::{Algorithm, Collective, CollectiveError, Method, Schedule, algorithms_of};
 use crate::engine::{self, SimTime};
 
-/// How the collectives of a job are done, by operation. What is not named goes around a ring, and
-/// an all-to-all directly. Where a network is given rings or trees for a group, those are taken.
+/// Algorithms of a job's collectives, by operation. The default is a ring, and direct for all-to-alls. Rings or trees
+/// of the network for a group win.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choices(pub BTreeMap<Operation, Choice>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
     Given(Algorithm),
-    /// Of these, whichever is fastest for each group and size, with the fabric to itself.
+    /// The fastest of these for each group and size, with the fabric to itself.
     Fastest(Vec<Algorithm>),
 }
 
@@ -45,26 +45,25 @@ pub fn candidates(operation: Operation, group: usize) -> Vec<Algorithm> {
         .collect()
 }
 
-/// What was decided for the groups of one size that exchange so much.
+/// Choice for the groups of one size with this number of bytes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chosen {
     pub operation: &'static str,
     pub members: usize,
     pub bytes: u64,
     pub algorithm: String,
-    /// How many groups of this size do it so.
+    /// Number of groups of this size with the choice.
     pub groups: usize,
-    /// What it takes the slowest of them with the fabric to itself.
+    /// Time of the slowest of them with the fabric to itself.
     pub alone_ms: f64,
 }
 
-/// How one group does one collective.
+/// Algorithm of one collective of one group.
 #[derive(Debug)]
 pub(super) struct Decision {
     algorithm: Algorithm,
     alone: SimTime,
-    /// What is sent for each byte of the collective, one part after the other; nothing where it goes
-    /// the usual way.
+    /// Sends per byte of the collective, one part after another; absent for the default.
     pub(super) parts: Option<Vec<Schedule>>,
 }
 
@@ -74,35 +73,34 @@ impl Decision {
     }
 }
 
-/// Who exchanges what; the bytes by their bits.
+/// Operation, group and bytes, as bits of the float.
 type Question = (Operation, Vec<Rank>, u64);
-/// For one byte: larger collectives are the same in proportion.
+/// Methods for one byte: larger collectives are proportional.
 type Methods = BTreeMap<(Operation, Vec<Rank>, String), Rc<Result<Method, CollectiveError>>>;
 
-/// What was found out about a network.
+/// Cached results for a network.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     decisions: RefCell<BTreeMap<Question, Rc<Decision>>>,
     methods: RefCell<Methods>,
 }
 
-/// This many sends in pieces may an iteration have; its collectives share them.
+/// Maximum number of sends in pieces of an iteration, shared by its collectives.
 const MAX_SENDS: usize = 1 << 21;
-/// What an algorithm must take of another's time to be taken in its place: less is rounding.
+/// Maximum ratio of times at which an algorithm replaces another: less is rounding.
 const MAX_WORTHWHILE_RATIO: f64 = 0.9999;
 /// Units of work to find what a group does, and to see how long that takes.
 const MAX_GIVEN_WORK: u64 = 1 << 34;
 /// The same for each algorithm that is only tried.
 const MAX_TRIED_WORK: u64 = 1 << 24;
 
-/// For each collective.
+/// Returns the maximum number of sends per collective.
 pub(super) fn most_sends(iteration: &Iteration) -> usize {
     MAX_SENDS / iteration.collectives().count().max(1)
 }
 
 impl Network<'_> {
-    /// Nothing where no algorithm is asked for. What goes in pieces goes in no more than makes
-    /// `most_sends`.
+    /// Returns none without a requested algorithm. The number of pieces is limited by `most_sends`.
     pub(super) fn decision(
         &self,
         operation: Operation,
@@ -139,7 +137,7 @@ impl Network<'_> {
         self.carriage.forests.contains_key(group) || self.carriage.rings.contains_key(group)
     }
 
-    /// What was decided so far, the largest collectives first.
+    /// Returns the choices so far, largest collectives first.
     pub(super) fn chosen(&self) -> Vec<Chosen> {
         let mut all: Vec<Chosen> = Vec::new();
         for ((operation, group, bits), decision) in self.findings.decisions.borrow().iter() {
@@ -244,7 +242,7 @@ impl Deciding<'_, '_> {
         Rc::clone(method)
     }
 
-    /// How long something takes with the fabric to itself.
+    /// Returns the time with the fabric to itself.
     fn alone<T>(
         &self,
         lay: impl FnOnce(&mut Lowering<'_>) -> Result<T, SimulationError>,

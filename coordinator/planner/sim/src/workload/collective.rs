@@ -15,7 +15,7 @@ use crate::engine::must_fit;
 pub(super) struct Chain<'c> {
     pub(super) pieces: Vec<Piece<'c>>,
     pub(super) rounds: u32,
-    /// How many messages in a row one round stands for: each costs latency.
+    /// Number of consecutive messages that one round stands for: each costs latency.
     pub(super) messages: u32,
     /// Whether many send to many, and not each only to its next.
     pub(super) crossing: bool,
@@ -24,24 +24,24 @@ pub(super) struct Chain<'c> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Piece<'c> {
     pub(super) hop: ChainHop<'c>,
-    /// Of all flows that it stands for.
+    /// Bytes of all flows that it stands for.
     pub(super) bytes: f64,
-    /// How many flows it stands for, which begin and end together.
+    /// Number of flows that it stands for, which begin and end together.
     pub(super) flows: u32,
 }
 
-/// From one member to another, over given nodes where there are any.
+/// From one member to another, over the given nodes, if any.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ChainHop<'c> {
     pub(super) from: Rank,
     pub(super) to: Rank,
     pub(super) along: Option<&'c [NodeId]>,
-    /// Whether those nodes lie the other way round.
+    /// Whether those nodes are in reverse order.
     pub(super) backwards: bool,
 }
 
 impl<'n> Network<'n> {
-    /// What the members of a group send for a collective of `bytes`; nothing when there is only one.
+    /// Returns the sends of a group for a collective of `bytes`; none for a single member.
     pub(super) fn chains(
         &self,
         operation: Operation,
@@ -74,8 +74,8 @@ impl<'n> Network<'n> {
         rings.iter().map(chain).collect()
     }
 
-    /// What ranks of one host send to those of another goes the same way, where no hash parts it, and waits alike,
-    /// where messages are not counted: it is one piece.
+    /// Without a hash, traffic between ranks of two hosts takes the same path; without counting messages, it waits
+    /// equally: it is one piece.
     fn all_to_all<'c>(&self, group: &[Rank], bytes: f64) -> Chain<'c> {
         let share = bytes / group.len() as f64;
         let piece = |[from, to]: [Rank; 2], flows: usize| Piece {
@@ -165,7 +165,7 @@ fn around<'c>(
         .collect()
 }
 
-/// Both ways over each branch.
+/// Returns both directions over each branch.
 fn forested<'c>(forest: &'c Forest, group: &[Rank], bytes: f64) -> Result<Chain<'c>, NetworkError> {
     check_forest(forest, group)?;
     let both_ways = |branch: &'c ForestEdge| {

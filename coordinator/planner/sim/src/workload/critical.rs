@@ -1,4 +1,4 @@
-//! What the end of an iteration waited for.
+//! The critical path of an iteration.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::evaluation::{Segment, Stretch};
 use super::lowering::Timeline;
 use crate::engine::SimTime;
 
-/// From the end back to the beginning: before each task comes the one that it waited for last, be it
-/// for what that brought or for its processor. Summed up by what was done and its name.
+/// Goes back from the end to the beginning: each task is preceded by the one that it waited for last, for its data or
+/// for its processor. Sums up by kind and name.
 pub(super) fn critical_path(iteration: &Iteration, timeline: &Timeline) -> Vec<Segment> {
     let before = Before::of(iteration, timeline);
     let mut sums: BTreeMap<(Stretch, NameId), (SimTime, usize)> = BTreeMap::new();
@@ -38,8 +38,8 @@ pub(super) fn critical_path(iteration: &Iteration, timeline: &Timeline) -> Vec<S
     segments
 }
 
-/// What a task spent its time with, and since when: a computation since it had the processor,
-/// anything else since it could begin.
+/// Returns the kind of a task's time and its start: a computation starts when it has the processor, any other task when
+/// it is ready.
 fn piece(iteration: &Iteration, timeline: &Timeline, task: TaskId) -> (Stretch, SimTime) {
     let index = task.index();
     match iteration.task(task).work {
@@ -49,10 +49,10 @@ fn piece(iteration: &Iteration, timeline: &Timeline, task: TaskId) -> (Stretch, 
     }
 }
 
-/// What each task may have waited for.
+/// Possible predecessors of each task.
 struct Before {
     tasks: Vec<Vec<TaskId>>,
-    /// By rank, its computations by when they ended.
+    /// Computations of each rank by end time.
     on_rank: Vec<BTreeMap<SimTime, TaskId>>,
     rank: Vec<Option<Rank>>,
 }

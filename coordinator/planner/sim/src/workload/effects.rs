@@ -1,10 +1,9 @@
-//! What the exact shares leave out, and between which times an iteration may therefore lie.
+//! Effects that exact sharing leaves out, and the interval of an iteration time that follows.
 //!
-//! Shares of lanes are exact for flows that fill them at once and evenly. Packets do not: a sender
-//! begins slowly, lanes stand still for others (priority flow control), a hash sends two flows over
-//! one cable where another is free, many senders fill a port's buffer or meet on the way, and what is
-//! lost is sent again. Each effect stands for itself and can be left out. The constants are fitted so that the
-//! packet-level results published for TopoOpt's task graphs lie inside the interval.
+//! Exact shares assume flows that fill lanes at once and evenly. With packets, a sender starts slowly, lanes pause for
+//! others (priority flow control), a hash puts two flows on one cable while another is free, many senders fill a port's
+//! buffer or meet on the way, and lost packets are sent again. Each effect can be switched off. The constants are
+//! fitted so that the published packet-level results for TopoOpt's task graphs lie inside the interval.
 
 use std::collections::BTreeMap;
 
@@ -18,38 +17,38 @@ use super::lowering::{Lowered, SimulationError, simulate_while};
 use super::network::{Network, Settings, Spreading, Steps};
 use crate::engine::{self, Progress, SimTime};
 
-/// What each step of a collective costs before it is under way. At 5 us, published packet-level
-/// iterations that are bound by many small collectives come out within 0.2 %.
+/// Start-up cost of each step of a collective. With 5 us, published packet-level iterations that are bound by many
+/// small collectives are reproduced within 0.2 %.
 pub const COLD_START_US: f64 = 5.0;
-/// How much longer traffic between many pairs takes for lanes that stand still for others. The
-/// largest that is needed for a published packet-level iteration.
+/// Slow-down of traffic between many pairs by paused lanes: the largest value needed for a published packet-level
+/// iteration.
 pub const HEAD_OF_LINE_FACTOR: f64 = 1.35;
-/// What a sender has under way before it hears of a full port: the time there and back.
+/// Data in flight before a sender notices a full port: one round trip.
 pub const ROUND_TRIP_US: f64 = 10.0;
-/// This many fabrics that differ in nothing but their hash are tried.
+/// Number of fabrics with different hashes that are simulated.
 pub const HASH_SEEDS: u32 = 8;
 
-/// What makes an iteration longer than exact shares say. The default is what was fitted.
+/// Effects that increase the iteration time above that of exact shares. The defaults are the fitted values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effects {
     /// Before each step of a collective and each message. Ring steps then wait for each other.
     pub cold_start: SimTime,
-    /// By how much transfers and all-to-alls take longer; 1 is not at all.
+    /// Slow-down factor of transfers and all-to-alls; 1 is none.
     pub head_of_line: f64,
-    /// How many seeds of the switches' hash are tried; none leaves traffic spread evenly.
+    /// Number of seeds of the switches' hash; 0 spreads traffic evenly.
     pub seeds: u32,
     /// Messages that come at once to one port wait for this long for each that is before them.
     pub incast: SimTime,
-    /// Messages that meet on a link between the ends' own wait for what each sender before them has under way, which is
-    /// as much as it sends in this long.
+    /// Messages that share a link between switches wait for the data in flight of each earlier sender: as much as it
+    /// sends in this time.
     pub uplinks: SimTime,
-    /// Queues build up there only; everywhere where there is nothing.
+    /// The only place with queues; absent for all places.
     pub only: Option<Queue>,
-    /// By cable, what part of packets it loses.
+    /// Loss of each cable, as a share of packets.
     pub loss: BTreeMap<LinkId, f64>,
 }
 
-/// Where messages wait for each other.
+/// Places where messages wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
     /// Before a host.
@@ -144,8 +143,8 @@ impl Effects {
         self.only.is_none_or(|only| only == queue)
     }
 
-    /// What a cable still carries when a packet that is lost is sent again with all that was under
-    /// way behind it, as network cards do.
+    /// Returns the rate of a cable if a lost packet is sent again with all data in flight after it, as network cards
+    /// do.
     pub fn goodput(&self, fabric: &Fabric, link: LinkId) -> f64 {
         let Some(&lost) = self.loss.get(&link) else {
             return 1.0;
@@ -160,21 +159,21 @@ const JUMBO_PACKET_BITS: f64 = 9000.0 * 8.0;
 /// More flows are not worth their steps: their rings stay collapsed.
 const MAX_STEPPED_FLOWS: u64 = 1 << 20;
 
-/// Where the time of an iteration lies, in milliseconds.
+/// Interval of an iteration time, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Interval {
     /// Without headers, and with everything spread evenly.
     pub low_ms: f64,
     /// With all effects, under the worst of the hashes.
     pub high_ms: f64,
-    /// What each effect costs by itself. Effects that cost nothing are left out.
+    /// Cost of each effect by itself. Effects without a cost are left out.
     pub costs: Vec<Cost>,
     /// Effects of which it is not known, as there was no work left to find out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unseparated: Vec<&'static str>,
 }
 
-/// What simulations may take, in links looked at.
+/// Remaining work for simulations, in visited links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purse {
     /// One by itself.
@@ -184,7 +183,7 @@ pub struct Purse {
 }
 
 impl Purse {
-    /// For a run that may take so much; nothing is left when it was not enough.
+    /// Returns the result of a run and reduces the remaining work, to zero if it was not enough.
     fn pays<R>(
         &mut self,
         run: impl FnOnce(u64) -> Result<R, SimulationError>,
@@ -232,8 +231,8 @@ impl Setting<'_> {
         self.interval_for(effects, purse, watch)
     }
 
-    /// The same, as far as there is work left for it: the last runs tell single effects apart. It is an
-    /// error when there is not enough for all effects together.
+    /// Same as `interval`, with limited work: the last runs separate the effects. Fails if the work is not enough for
+    /// all effects together.
     pub fn interval_for(
         &self,
         effects: &Effects,
@@ -293,7 +292,7 @@ impl Setting<'_> {
         Ok(worst_ms)
     }
 
-    /// Goes before all others, as it decides how collectives go, and says how full lanes are.
+    /// Must run first, because it decides the algorithms of collectives and the loads of lanes.
     pub(super) fn exact_ms(
         &self,
         purse: &mut Purse,
@@ -325,7 +324,7 @@ impl Setting<'_> {
         Ok(timeline.end.millis())
     }
 
-    /// Steps of rings by themselves, where they cost something and there are not too many.
+    /// Returns whether to simulate steps of rings separately: if they have a cost and are not too many.
     fn steps(&self, settings: &Settings, effects: &Effects) -> Steps {
         let flows = |members: usize| 2 * (members as u64) * members as u64;
         let stepped: u64 = self.iteration.collectives().map(flows).sum();

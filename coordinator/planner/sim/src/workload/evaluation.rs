@@ -1,4 +1,4 @@
-//! The time of an iteration, where it went, and what it cannot be shorter than.
+//! The time of an iteration, its breakdown, and its lower bounds.
 
 use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
@@ -12,23 +12,23 @@ use super::risks::Risk;
 use super::{account, critical};
 use crate::engine::{self, Outcome, Problem, Progress, SimTime, Work, loads};
 
-/// What an iteration costs. All times in milliseconds.
+/// Cost of an iteration. All times are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evaluation {
     pub iteration_ms: f64,
     pub bounds: Bounds,
-    /// How often something changed while it was simulated.
+    /// Number of events of the simulation.
     pub events: u64,
     /// The mean over all ranks.
     pub mean: RankTime,
     /// By rank.
     pub ranks: Vec<RankTime>,
-    /// What ranks wait for when they do not compute, by name, the longest first. The mean over all
-    /// ranks; what several wait at once for is shared out evenly.
+    /// Communication that ranks wait for while they do not compute, by name, longest first. Mean over all ranks;
+    /// simultaneous waits are shared evenly.
     pub exposed: Vec<Exposed>,
-    /// What the end of the iteration waited for, piece by piece, summed up by name.
+    /// Critical path of the iteration, summed up by name.
     pub critical: Vec<Segment>,
-    /// How collectives are done, where an algorithm is asked for.
+    /// Algorithms of collectives, if any were requested.
     pub collectives: Vec<Chosen>,
     /// Every lane that carries something, the most used first.
     pub lanes: Vec<LaneLoad>,
@@ -53,13 +53,13 @@ impl Bounds {
     }
 }
 
-/// How the time of one rank is spent; the three add up to the iteration.
+/// Breakdown of the time of one rank; the three parts add up to the iteration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct RankTime {
     pub compute_ms: f64,
-    /// It does not compute, and something of its own is under way.
+    /// No computation, but communication of its own.
     pub exposed_ms: f64,
-    /// It does not compute, and nothing of its own is under way: it waits for others.
+    /// Neither computation nor communication: the rank waits for others.
     pub stalled_ms: f64,
 }
 
@@ -82,7 +82,7 @@ pub struct Segment {
     pub stretch: Stretch,
     pub name: String,
     pub ms: f64,
-    /// How many tasks of the name lie on the path.
+    /// Number of tasks of this name on the path.
     pub tasks: usize,
 }
 
@@ -91,16 +91,16 @@ pub struct LaneLoad {
     /// `h0>leaf1`
     pub lane: String,
     pub bytes: f64,
-    /// Of what it could have carried in the time of the iteration.
+    /// Share of the bits that it could have carried during the iteration.
     pub utilization: f64,
-    /// How many flows shared it at once, at most.
+    /// Maximum number of simultaneous flows.
     pub flows_at_once: u32,
-    /// What the last of them waits when each has a round trip's worth under way: the queue that
-    /// builds up, or is lost where the port's buffer is smaller.
+    /// Wait of the last flow if each has one round trip of data in flight: the queue that builds up, or is lost in a
+    /// smaller buffer.
     pub queue_us: f64,
     /// The part of the iteration in which several share it, so that there is a queue.
     pub shared: f64,
-    /// Where that was asked for.
+    /// Absent unless requested.
     pub risk: Option<Risk>,
     #[serde(skip)]
     pub(crate) index: usize,
@@ -145,8 +145,8 @@ fn longest_computation(iteration: &Iteration) -> SimTime {
 /// Links that are fuller than this have the queue of one this full: without a bound, theirs has none.
 const MAX_QUEUE_LOAD: f64 = 0.9;
 
-/// By link, how many messages wait before it on average, while several share it: as many as in a
-/// queue with one server whose customers are all alike.
+/// Returns the mean number of messages that wait before each link while several share it, as in a queue with one server
+/// and equal customers.
 pub(super) fn queues(problem: &Problem, outcome: &Outcome) -> Vec<f64> {
     let end = outcome.makespan().max(SimTime::from_ticks(1)).seconds();
     let sharing = sharing(problem, outcome).into_iter();
@@ -190,7 +190,7 @@ fn lane_loads(
     loads
 }
 
-/// How flows share a link.
+/// Sharing of a link by flows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sharing {
     now: u32,
@@ -198,7 +198,7 @@ struct Sharing {
     most: u32,
     /// Since when there are several.
     since: SimTime,
-    /// In which there were several.
+    /// Time with several flows.
     time: SimTime,
 }
 
@@ -219,14 +219,14 @@ impl Sharing {
     }
 }
 
-/// By link.
+/// Returns the sharing of each link.
 fn sharing(problem: &Problem, outcome: &Outcome) -> Vec<Sharing> {
     let mut changes = Vec::new();
     for task in 0..problem.tasks() as u32 {
         if let Work::Transfer { path, bits } = problem.work(task)
             && bits > 0.0
         {
-            // What ends makes room before something begins.
+            // Ends come before starts at the same time.
             changes.push((outcome.starts[task as usize], true, path));
             changes.push((outcome.finishes[task as usize], false, path));
         }

@@ -1,4 +1,4 @@
-//! What if: traffic that was, on another fabric, with other ways, or between other hosts.
+//! What-if simulation: recorded traffic on another fabric, with other paths, or between other hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,27 +25,27 @@ pub struct Seen {
     pub ports: [u16; 2],
     pub protocol: u8,
     pub bytes: f64,
-    /// The nodes from one to the other, where its way is given.
+    /// Nodes between the ends, if the path is given.
     pub along: Option<Vec<NodeId>>,
 }
 
-/// How traffic goes whose way is not given.
+/// Routing of traffic without a given path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routing {
-    /// Evenly over all shortest ways, as packets do that are sprayed.
+    /// Evenly over all shortest paths, as with packet spraying.
     Even,
     /// Over one of them, by the switches' hash.
     Hashed(Ecmp),
 }
 
-/// How the same bursts fare.
+/// Simulated times of the same bursts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
-    /// By burst, how long it takes.
+    /// Time of each burst.
     pub times: Vec<SimTime>,
     /// When the last of them has ended.
     pub end: SimTime,
-    /// By link, cable `n` from its end `a` at `2n`: what went over it, headers and all.
+    /// Bits over each link, including headers; cable `n` from its end `a` is link `2n`.
     pub carried_bits: Vec<f64>,
     pub events: u64,
 }
@@ -75,7 +75,7 @@ impl From<ProblemError> for ReplayError {
     }
 }
 
-/// Traffic spreads over no more ways than these.
+/// Maximum number of paths over which traffic is spread.
 const MAX_PATHS: usize = 64;
 
 /// Plays bursts that were seen: each begins when it did, and takes as long as it must. More than `limit` units of work
@@ -113,19 +113,18 @@ pub fn replay(
     })
 }
 
-/// What a burst is in the problem: its parts, and what stands before and behind several of them.
+/// A burst in the problem: its parts, and the tasks before and after several of them.
 struct Act {
     parts: Range<usize>,
-    /// How long the first bit of the first part is on its way.
+    /// Delay of the first bit of the first part.
     delay: SimTime,
-    /// Of a burst that goes over several ways: all of them wait for the one, and the other for all of them, so that
-    /// what waits for a burst has one task to wait for.
+    /// Task before and after a burst of several paths, so that a burst that waits for it has one predecessor.
     gate: Option<TaskIndex>,
     end: TaskIndex,
 }
 
 impl Act {
-    /// From when it was let go to its last bit.
+    /// Returns the time from its release to its last bit.
     fn took(&self, outcome: &Outcome) -> SimTime {
         let begun = outcome.starts[self.parts.start];
         let parts = &outcome.finishes[self.parts.clone()];
@@ -261,7 +260,7 @@ impl Stage<'_> {
     }
 }
 
-/// What switches hash: hosts by their numbers in the fabric, as elsewhere in the simulator.
+/// Returns the hashed fields. Hosts are identified by their numbers in the fabric, as elsewhere in the simulator.
 fn fields(burst: &Seen) -> Fields {
     Fields {
         source: burst.from.index() as u32,

@@ -8,7 +8,7 @@ use reweave_repair::causes::{Culprit, Ground, Probe, Suspect, localise};
 use reweave_repair::paths::Atlas;
 use serde::Serialize;
 
-/// What one end of a cable received.
+/// Frames received at one end of a cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     pub cable: LinkId,
@@ -17,10 +17,10 @@ pub struct Received {
     pub broken: u64,
 }
 
-/// What a cable loses, and how that is known.
+/// Loss of a cable, with its evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Loss {
-    /// Of packets.
+    /// Share of packets.
     pub part: f64,
     #[serde(flatten)]
     pub by: Known,
@@ -29,22 +29,21 @@ pub struct Loss {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "by", rename_all = "lowercase")]
 pub enum Known {
-    /// This many of the probes that crossed it, more than elsewhere. Any of this many cables may be
-    /// it.
+    /// Number of probes that crossed it and lost more than others. Any of this number of cables may be the cause.
     Probes {
         lost: u64,
         sent: u64,
         suspects: usize,
     },
-    /// This many broken frames, of at least this many.
+    /// At least this number of broken frames, out of at least this number.
     Port { broken: u64, frames: u64 },
 }
 
 /// No frame is longer, so that there were no fewer of them.
 const MAX_FRAME_BYTES: u64 = 9018;
 
-/// By cable that loses something. Probes that cannot tell several cables apart speak of each; where
-/// both probes and a port know, the worse counts.
+/// Returns the cables with loss. Probes that cannot distinguish several cables count for each; of probes and ports, the
+/// worse counts.
 pub fn losses(fabric: &Fabric, probes: &[Probe], received: &[Received]) -> BTreeMap<LinkId, Loss> {
     let culprits = localise(&Ground::of(&Atlas::new(fabric)), probes);
     let by_probes = culprits

@@ -16,7 +16,7 @@ use crate::collectives::CollectiveError;
 use crate::engine::network::Part;
 use crate::engine::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
 
-/// Why no time can be computed.
+/// Reason why no time can be computed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SimulationError {
     Network(NetworkError),
@@ -190,7 +190,7 @@ impl Lowered {
     }
 }
 
-/// A way whose links are a path of the problem.
+/// A path whose links are a path of the problem.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paved {
     pub(super) path: PathIndex,
@@ -201,12 +201,12 @@ pub(super) struct Paved {
 pub(super) struct Lowering<'l> {
     pub(super) network: &'l Network<'l>,
     pub(super) problem: Problem,
-    /// For one collective.
+    /// Maximum number of sends per collective.
     most_sends: usize,
     /// A path that takes no time, for what only waits.
     nowhere: PathIndex,
     paths: BTreeMap<Vec<u32>, PathIndex>,
-    /// By two hosts; or by two ranks, where they share a host or each pair goes its own way.
+    /// Paths by pair of hosts; by pair of ranks if they share a host, or each pair has a path of its own.
     known: BTreeMap<(bool, [usize; 2]), Rc<[Paved]>>,
 }
 

@@ -1,9 +1,9 @@
-//! Workloads: what a job's iteration costs on a fabric, and where its time goes.
+//! Workloads: cost of a job's iteration on a fabric, with a breakdown of the time.
 //!
-//! An [`Iteration`](reweave_common::iteration::Iteration) says what is computed and sent. A
-//! [`Network`] says over which lanes of a fabric that goes. [`simulate`] lowers both to flows that
-//! share lanes max-min fairly and to computations that wait for one another, and gives the time of
-//! each task; [`evaluate`] says besides where the time went, and what no network could beat.
+//! An [`Iteration`](reweave_common::iteration::Iteration) has the computations and transfers. A [`Network`] maps
+//! transfers to lanes of a fabric. [`simulate`] lowers both to flows with max-min fair shares and to dependent
+//! computations, and returns the time of each task; [`evaluate`] adds the breakdown of the time, and lower bounds over
+//! all networks.
 
 mod account;
 pub mod candidates;

@@ -1,4 +1,4 @@
-//! A fabric as a job sees it: where its ranks run, and the ways of their traffic.
+//! A fabric from the view of a job: hosts of its ranks, and paths of its traffic.
 
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
@@ -16,21 +16,21 @@ use super::evaluation;
 use crate::engine::network::{self, Compass, Costs, NetworkPath, Part};
 use crate::engine::{Outcome, Problem, SimTime};
 
-/// How the steps of a ring are simulated.
+/// Simulation of the steps of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steps {
-    /// As one flow from each member to the next. Exact where a collective has its lanes to itself.
+    /// One flow from each member to the next. Exact if a collective has its lanes to itself.
     Collapsed,
     /// Each by itself; a step begins when the one before has ended everywhere.
     Each,
 }
 
-/// How traffic spreads where there are several ways of the same length.
+/// Spreading of traffic over several shortest paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spreading {
     /// Evenly over all of them, as packets do that are sprayed.
     Even,
-    /// All traffic of two ranks takes one way, by the switches' hash.
+    /// All traffic of two ranks takes one path, by the hash of the switches.
     Hashed(Ecmp),
 }
 
@@ -39,13 +39,13 @@ pub struct Settings {
     pub costs: Costs,
     pub steps: Steps,
     pub spreading: Spreading,
-    /// What a rank can send to the others on its host, and receive; no limit where there is none.
+    /// Rate of a rank to and from the others on its host; unlimited if absent.
     pub inside: Option<Rate>,
     pub effects: Effects,
     pub choices: Choices,
 }
 
-/// What goes over the wires for each byte of payload: jumbo frames, with the headers of IP and TCP.
+/// Bytes on the wire per byte of payload: jumbo frames with headers of IP and TCP.
 pub const WIRE_BYTES_PER_PAYLOAD_BYTE: f64 = 9000.0 / 8936.0;
 
 impl Default for Settings {
@@ -75,7 +75,7 @@ impl Settings {
     }
 }
 
-/// Why a job cannot send over a fabric.
+/// Reason why a job cannot send over a fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkError {
     TooFewPlaces { ranks: usize, places: usize },
@@ -107,10 +107,10 @@ impl fmt::Display for NetworkError {
 
 impl std::error::Error for NetworkError {}
 
-/// Traffic spreads over no more ways than these.
+/// Maximum number of paths over which traffic is spread.
 const MAX_PATHS: usize = 64;
 
-/// Where each rank of a job runs, and how its traffic gets from there to the others.
+/// Host of each rank of a job, and the paths between ranks.
 #[derive(Debug)]
 pub struct Network<'n> {
     pub(super) fabric: &'n Fabric,
@@ -120,7 +120,7 @@ pub struct Network<'n> {
     placement: &'n [NodeId],
     compass: RefCell<Compass>,
     pub(super) findings: Rc<Findings>,
-    /// By link of the problem, how many messages wait before it, once that is known.
+    /// Number of messages that wait before each link of the problem, once it is known.
     queues: Rc<OnceCell<Vec<f64>>>,
 }
 
@@ -162,7 +162,7 @@ impl<'n> Network<'n> {
         self.placement[rank.index()]
     }
 
-    /// How traffic of one rank gets to another.
+    /// Returns the paths from one rank to another.
     pub(super) fn ways(&self, from: Rank, to: Rank) -> Result<Vec<Part>, NetworkError> {
         let hosts = [from, to].map(|rank| self.host(rank));
         if hosts[0] == hosts[1] {
@@ -195,7 +195,7 @@ impl<'n> Network<'n> {
         match self.settings.spreading {
             Spreading::Hashed(ecmp) => {
                 let label = self.label(ecmp, pair);
-                // Among a thousand places, each way has as many as its weight gives it.
+                // Of a thousand points, each path has a share proportional to its weight.
                 let point = ecmp.choose(u32::MAX, label, 1000) as f64 / 1000.0 * total;
                 let mut passed = 0.0;
                 let chosen = ways.iter().find(|way| {
@@ -219,7 +219,7 @@ impl<'n> Network<'n> {
         }
     }
 
-    /// The way over these nodes, one after another.
+    /// Returns the path over these nodes.
     pub(super) fn along(
         &self,
         nodes: &[NodeId],
@@ -263,7 +263,7 @@ impl<'n> Network<'n> {
         }
     }
 
-    /// What switches hash of two ranks' traffic; ranks of one host differ by their ports.
+    /// Returns the hash label of the traffic between two ranks; ranks of one host differ by their ports.
     fn label(&self, ecmp: Ecmp, pair: [Rank; 2]) -> Label {
         let [source, destination] = pair.map(|rank| self.host(rank).index() as u32);
         let [source_port, destination_port] = pair.map(|rank| rank.index() as u16);
@@ -282,13 +282,13 @@ impl<'n> Network<'n> {
             .get_or_init(|| evaluation::queues(problem, outcome));
     }
 
-    /// How many messages wait before a link of the problem; none as long as that is unknown.
+    /// Returns the number of messages that wait before a link of the problem; zero while it is unknown.
     pub(super) fn waiting(&self, lane: u32) -> f64 {
         let known = self.queues.get().and_then(|all| all.get(lane as usize));
         known.copied().unwrap_or(0.0)
     }
 
-    /// What a link of the problem carries, when what it loses is sent again.
+    /// Returns the rate of a link of the problem, after retransmissions.
     pub(super) fn goodput(&self, lane: usize, rate: Rate) -> Rate {
         let Some(cable) = self.cable(lane) else {
             return rate;
@@ -300,7 +300,7 @@ impl<'n> Network<'n> {
         Rate::from_bits_per_s(((rate.bits_per_s() as f64 * part) as u64).max(1))
     }
 
-    /// Of a link of the fabric, or a relay's own; others are as fast as can be.
+    /// Returns the rate of a link of the fabric or of a relay; other links are unlimited.
     pub(super) fn rate_bps(&self, lane: u32) -> f64 {
         let rate = self.links.capacities().get(lane as usize);
         rate.map_or(f64::INFINITY, |rate| rate.bits_per_s() as f64)
@@ -329,8 +329,7 @@ impl<'n> Network<'n> {
         self.fabric.node(to).role.is_endpoint().then_some(to)
     }
 
-    /// What a link of the problem is called: `h0>leaf1`, and `h0>leaf1.2` for the third of parallel
-    /// cables.
+    /// Returns the name of a link of the problem: `h0>leaf1`, or `h0>leaf1.2` for the third of parallel cables.
     pub(super) fn lane_name(&self, lane: usize) -> String {
         let (cables, links) = (2 * self.fabric.links().len(), self.links.capacities().len());
         if lane < cables {

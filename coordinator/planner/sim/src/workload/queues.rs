@@ -1,4 +1,4 @@
-//! Who waits for whom where messages meet: before hosts, and on the links between their own.
+//! Waiting times of messages before hosts, and on the links between switches.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::engine::SimTime;
 /// Queues messages that are sent at once. Each waits for the messages queued before it.
 pub(super) struct Queues<'q> {
     network: &'q Network<'q>,
-    /// How many messages a rank sends: what it has under way is that of all of them.
+    /// Number of messages of each rank: its data in flight are shared by all of them.
     sent: BTreeMap<Rank, u32>,
     arrived: BTreeMap<Rank, u32>,
-    /// By link, the senders before.
+    /// Earlier senders on each link.
     passed: BTreeMap<u32, f64>,
 }
 
 impl<'q> Queues<'q> {
-    /// Each of these sends a message; who sends several is named as often.
+    /// Creates queues for one message per sender; a sender of several is listed several times.
     pub(super) fn new(network: &'q Network<'q>, senders: impl IntoIterator<Item = Rank>) -> Self {
         let mut sent = BTreeMap::new();
         for from in senders {
@@ -33,7 +33,7 @@ impl<'q> Queues<'q> {
         }
     }
 
-    /// What a message waits before its receiver.
+    /// Returns the wait of a message before its receiver.
     pub(super) fn arrive(&mut self, to: Rank) -> SimTime {
         let effects = &self.network.settings.effects;
         let before = self.arrived.entry(to).or_default();
@@ -46,8 +46,8 @@ impl<'q> Queues<'q> {
         }
     }
 
-    /// What a share of a message waits on its way: on each link for the senders before it, and for
-    /// what else waits there.
+    /// Returns the wait of a share of a message on its path: on each link, for the earlier senders and for other
+    /// traffic there.
     pub(super) fn pass(&mut self, from: Rank, way: &[u32], share: f64) -> SimTime {
         let effects = &self.network.settings.effects;
         let ([first, between @ .., _], true) = (way, effects.uplinks > SimTime::ZERO) else {

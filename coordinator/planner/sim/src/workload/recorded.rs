@@ -11,7 +11,7 @@ use reweave_common::iteration::{
 use reweave_common::recorded_exchange::{ExchangeKind, RecordedExchange};
 use reweave_common::units::Bytes;
 
-/// Why records do not make an iteration.
+/// Reason why records do not form an iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordedError {
     Unlike {
@@ -55,7 +55,7 @@ pub fn iteration(ranks: usize, records: &[RecordedExchange]) -> Result<Iteration
     joining.builder.build().map_err(RecordedError::Iteration)
 }
 
-/// What is the same for all that take part in one exchange: whose it is, and which of them.
+/// Key that all participants of an exchange share: its group, and its number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Group {
@@ -73,9 +73,9 @@ enum Key {
 struct Joining {
     builder: IterationBuilder,
     tails: BTreeMap<Rank, TaskId>,
-    /// When each rank had nothing under way any longer, on its own clock.
+    /// Time at which each rank had no exchange in progress, on its own clock.
     free_ns: BTreeMap<Rank, u64>,
-    /// By rank, how many of the same it has recorded.
+    /// Number of equal records of each rank.
     counts: BTreeMap<(Rank, Key), usize>,
     met: BTreeMap<Key, (TaskId, Option<Operation>, Bytes)>,
 }

@@ -1,4 +1,4 @@
-//! What single links may cost an iteration: what they lose, and what queues up before hosts.
+//! Possible cost of single links for an iteration: their losses, and queues before hosts.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,20 +11,19 @@ use super::evaluation::LaneLoad;
 use super::lowering::SimulationError;
 use crate::engine::{Progress, SimTime};
 
-/// What a link may cost, by itself.
+/// Possible cost of a link by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Risk {
     /// The part of packets that its cable loses.
     pub lost: f64,
-    /// What it costs the iteration that they are sent again.
+    /// Cost of retransmissions.
     pub loss_ms: f64,
-    /// What it costs that messages wait for each other before it, or at the host that it leads to;
-    /// nothing is said of a host's way out, and where others queue up longer.
+    /// Cost of messages that wait for each other before the link or at its host; absent for a host's own sending link,
+    /// and if other queues are longer.
     pub queue_ms: Option<f64>,
 }
 
-/// Of this many hosts, and of this many links between, it is said what their queues cost: each
-/// takes a simulation.
+/// Maximum number of hosts, and of links between switches, whose queues are evaluated: each takes a simulation.
 const MAX_QUEUES: usize = 8;
 
 impl Setting<'_> {
@@ -83,7 +82,7 @@ impl Setting<'_> {
         cables
     }
 
-    /// Where most messages meet: before hosts, and on the links between.
+    /// Returns the most crowded places: before hosts, and on the links between switches.
     fn crowded(&self, lanes: &[LaneLoad], effects: &Effects) -> Vec<Queue> {
         let mut most: Vec<(Queue, u32)> = Vec::new();
         for lane in lanes.iter().filter(|it| it.flows_at_once > 1) {
@@ -113,7 +112,7 @@ impl Setting<'_> {
         ports
     }
 
-    /// What queues up because of a lane; nothing on a host's way out.
+    /// Returns the queue of a lane; none for a host's own sending link.
     fn queue(&self, lane: usize) -> Option<Queue> {
         let cable = self.network.cable(lane)?;
         match self.network.port(lane) {

@@ -18,12 +18,12 @@ struct Sent {
     end: TaskIndex,
 }
 
-/// How what is sent differs from what its schedule says.
+/// Scaling of a schedule to a collective.
 #[derive(Clone, Copy)]
 struct Manner {
-    /// For each byte of the schedule.
+    /// Bytes per byte of the schedule.
     bytes: f64,
-    /// How many messages in a row one send stands for.
+    /// Number of consecutive messages that one send stands for.
     messages: u32,
 }
 
@@ -123,7 +123,7 @@ impl Lowering<'_> {
     ) -> Result<(), SimulationError> {
         let manner = Manner { bytes, messages: 1 };
         let sent = sends.iter().map(|send| {
-            // Who else sends at that moment is not known.
+            // Simultaneous senders are unknown.
             let mut queues = Queues::new(self.network, [group[send.from]]);
             self.send(group, send, manner, &mut queues)
         });

@@ -1,4 +1,4 @@
-//! Who sends how much to whom in an iteration.
+//! Bytes between hosts in an iteration.
 
 use reweave_common::ids::Rank;
 use reweave_common::iteration::{Iteration, Operation, TaskWork};
@@ -46,7 +46,7 @@ pub fn matrix(
 }
 
 impl Network<'_> {
-    /// What the members of a group send each other for a collective.
+    /// Adds the sends of a group for a collective.
     fn sends(
         &self,
         operation: Operation,

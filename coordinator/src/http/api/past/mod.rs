@@ -1,4 +1,4 @@
-//! The cluster as it was, from the history.
+//! The state of the cluster at a past moment, from the history.
 
 mod shown;
 
@@ -18,16 +18,16 @@ use super::{ApiResult, Options, Served, options};
 use crate::archive::Unread;
 use shown::{Was, was};
 
-/// Which times there is a history of.
+/// Periods with records in the history.
 #[derive(Debug, Serialize, ToSchema)]
 struct Spans {
-    /// What the coordinator's clock says.
+    /// Time of the coordinator's clock.
     now: String,
-    /// The finest resolution first, and then the earliest.
+    /// Finest resolution first, then earliest.
     spans: Vec<Span>,
 }
 
-/// Time in which something was kept.
+/// A period with records.
 #[derive(Debug, Serialize, ToSchema)]
 struct Span {
     /// 1s, 10s or 5min.
@@ -46,8 +46,8 @@ impl From<&Kept> for Span {
     }
 }
 
-/// Which times there is a history of, as far as it is written down: the last minute waits for that.
-#[utoipa::path(get, path = "/past/spans", responses((status = 200, description = "The times", body = Spans)))]
+/// Returns the periods with records. Records of the last minute are not written yet.
+#[utoipa::path(get, path = "/past/spans", responses((status = 200, description = "Periods with records", body = Spans)))]
 pub(super) async fn spans(
     served: State<Served>,
     visitor: Visitor,
@@ -65,13 +65,14 @@ pub(super) async fn spans(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct When {
-    /// The moment, as `2026-11-20T14:00:00Z`, or `15m` for this long ago.
+    /// Past moment: `2026-11-20T14:00:00Z`, or `15m` for 15 minutes ago.
     at: String,
 }
 
-/// What links carried, flows sent and probes found at one moment, as finely as it was kept, and what was
-/// decided shortly before. The fabric is that of now.
-#[utoipa::path(get, path = "/past", params(When), responses((status = 200, description = "As it was", body = Was)))]
+/// Returns the load of links, rates of flows and probe results at a past moment, and recent decisions.
+///
+/// The data have the finest resolution that is kept. The fabric is the present one.
+#[utoipa::path(get, path = "/past", params(When), responses((status = 200, description = "Past state of the cluster", body = Was)))]
 pub(super) async fn past(
     served: State<Served>,
     visitor: Visitor,
@@ -90,7 +91,7 @@ pub(super) async fn past(
     tagged(&headers, &was.ok_or_else(nothing)?)
 }
 
-/// One that is over.
+/// Parses a moment, which must not be in the future.
 pub(super) fn moment(text: &str, now: SystemTime) -> Result<Moment, Problem> {
     let at = moment_of(text, now).ok_or_else(|| {
         let ways = "write 2026-11-20T14:00:00Z, or 15m for 15 minutes ago";
@@ -103,7 +104,7 @@ pub(super) fn moment(text: &str, now: SystemTime) -> Result<Moment, Problem> {
     }
 }
 
-/// Text it is, as the document has it, but none that says when.
+/// Returns the problem for text that is not a time. Its type matches the description, so the status is 422.
 pub(super) fn no_such_moment(detail: String) -> Problem {
     let code = StatusCode::UNPROCESSABLE_ENTITY;
     Problem::new(code, "urn:reweave:no-such-moment", detail)

@@ -13,20 +13,20 @@ use reweave_history::{Event, Kind, Past, PastError, Question, Resolution, Seen, 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What hosts, links and flows said.
+/// Kinds of records that hold measurements.
 const MEASUREMENT_KINDS: [Kind; 4] = [Kind::Agents, Kind::Links, Kind::Flows, Kind::Probes];
 const DECISION_KINDS: [Kind; 2] = [Kind::Changes, Kind::Findings];
-/// What was decided so shortly before belongs to the picture.
+/// Decisions of this time before the moment are included.
 const RECENT_SPAN: Duration = Duration::from_mins(10);
 const MAX_EVENTS: usize = 100;
-/// So much is not written down at all, by any policy; with it a moment is one that was.
+/// The end of a period is exclusive: this much more includes the moment itself.
 const MIN_SPAN: Duration = Duration::from_micros(1);
 
-/// The cluster at one moment.
+/// State of the cluster at one moment.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Was {
     at: String,
-    /// What is shown is of the time from here up to that moment.
+    /// Start of the period that the data cover; it ends at the moment.
     from: String,
     /// 1s, 10s or 5min.
     resolution: &'static str,
@@ -34,9 +34,9 @@ pub(super) struct Was {
     flows: Vec<FlowThen>,
     matrix: Matrix,
     agents: Vec<AgentThen>,
-    /// Shortly before, the latest first.
+    /// Events shortly before, latest first.
     events: Vec<EventThen>,
-    /// What is not known.
+    /// Data that are missing.
     missing: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ struct FlowThen {
     rate_bits_per_s: Rate,
     least_bits_per_s: Rate,
     most_bits_per_s: Rate,
-    /// Absent when a hop of it is not known.
+    /// Absent if a hop is unknown.
     path: Option<Vec<Hop>>,
     age_ms: u64,
 }
@@ -66,7 +66,7 @@ struct FlowThen {
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentThen {
     node: String,
-    /// Of that time.
+    /// Share of the period in which the agent was connected.
     connected_share: f64,
 }
 
@@ -74,12 +74,12 @@ struct AgentThen {
 struct EventThen {
     at: String,
     what: String,
-    /// The node or the hop; empty where there is none.
+    /// Node or hop; empty if there is none.
     place: String,
     generation: Option<Generation>,
 }
 
-/// As finely as it was kept; nothing where nothing was.
+/// Returns the state at the finest resolution with records; nothing if there are none.
 pub(super) fn was(past: &Past, fabric: &Fabric, at: Moment) -> Result<Option<Was>, PastError> {
     for resolution in Resolution::ALL {
         let question = Question {
@@ -89,7 +89,7 @@ pub(super) fn was(past: &Past, fabric: &Fabric, at: Moment) -> Result<Option<Was
             kinds: MEASUREMENT_KINDS.into(),
         };
         let window = match past.look(&question) {
-            // There is less of what is coarser.
+            // A coarser resolution has fewer records.
             Err(PastError::TooMuch { .. }) if resolution != Resolution::FiveMinutes => continue,
             window => window?,
         };
@@ -101,7 +101,7 @@ pub(super) fn was(past: &Past, fabric: &Fabric, at: Moment) -> Result<Option<Was
     Ok(None)
 }
 
-/// Agents report twice a second, and probe each other every few seconds.
+/// Returns how far back records are searched. Agents report twice a second, and probe each other every few seconds.
 fn reach(resolution: Resolution) -> Duration {
     match resolution {
         Resolution::Second => Duration::from_secs(5),
@@ -176,7 +176,7 @@ fn millis(age: Duration) -> u64 {
     u64::try_from(age.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// By the last stretch of each; those that were away first.
+/// Returns the agents by their last record, disconnected ones first.
 fn agents(window: &Window) -> Vec<AgentThen> {
     let mut agents: Vec<AgentThen> = Vec::new();
     for seen in &window.agents {

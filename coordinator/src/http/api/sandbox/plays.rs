@@ -14,9 +14,9 @@ use super::{Plays, too_much};
 
 const MAX_SPAN: Duration = Duration::from_hours(1);
 const MAX_VARIANTS: usize = 4;
-/// Of flows or of a job; a table of as many flows as are played has that much.
+/// Maximum size of a flow table or job file: enough for the maximum number of flows.
 const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Of all files of a trace; what is sent has room for that.
+/// Maximum size of all files of a trace. The request has room for it in base64.
 const MAX_TRACE_BYTES: usize = 6 << 20;
 const ONE_INPUT_ERROR: &str = "give exactly one of `from` and `to`, `flows`, `job`, or `trace`";
 const NO_PROFILE_ERROR: &str =
@@ -29,7 +29,7 @@ pub(super) enum Play {
 }
 
 impl Plays {
-    /// Takes out what is to be played.
+    /// Takes the traffic out of the request.
     pub(super) fn play(&mut self, now: SystemTime) -> Result<Play, Problem> {
         match self.variants.len() {
             0 => return Err(Problem::bad_request("no variants")),

@@ -18,17 +18,17 @@ use utoipa::ToSchema;
 
 use super::scene::MAX_RANKS;
 
-/// As many as a host may have processors.
+/// Maximum number of GPUs per host.
 const MAX_GPUS_PER_HOST: u16 = 64;
 
-/// What recorders wrote down of a job, as `reweave sim trace` takes it.
+/// Recorded traces of a job, as for `reweave sim trace`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Trace {
     format: Format,
-    /// One for each rank, in their order.
+    /// One file per rank, in rank order.
     files: Vec<File>,
-    /// How many ranks run on each host.
+    /// Ranks per host.
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 64)]
     gpus_per_host: u16,
@@ -38,7 +38,7 @@ fn one() -> u16 {
     1
 }
 
-/// Who wrote them.
+/// Format of the files.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Format {
@@ -46,7 +46,7 @@ enum Format {
     Chakra,
     /// Dumps of `PyTorch`'s flight recorder, as pickle or JSON.
     FlightRecorder,
-    /// What NCCL's Inspector plugin writes.
+    /// Output of NCCL's Inspector plugin.
     NcclInspector,
 }
 
@@ -54,7 +54,7 @@ enum Format {
 #[serde(deny_unknown_fields)]
 struct File {
     name: String,
-    /// Its bytes, in base64.
+    /// Content in base64.
     base64: String,
 }
 
@@ -66,7 +66,7 @@ impl Trace {
             .sum()
     }
 
-    /// On all hosts of the fabric, in their order.
+    /// Returns the job on all hosts of the fabric, in their order.
     pub(super) fn work(&self, fabric: &Fabric) -> Result<Work, String> {
         let (ranks, each) = (self.files.len(), self.gpus_per_host);
         if !(1..=MAX_GPUS_PER_HOST).contains(&each) {
@@ -132,7 +132,7 @@ impl Trace {
         read.map_err(|error| self.files[error.file].blamed(&error_chain(&error.source)))
     }
 
-    /// The first whose trace is wrong, where that is known.
+    /// Names the first invalid file, if it is known.
     fn blamed(&self, error: &ChakraError) -> String {
         let why = error_chain(error);
         match error.ranks().first() {

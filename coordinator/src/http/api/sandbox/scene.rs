@@ -20,20 +20,20 @@ use super::super::problem::Problem;
 use super::recorded::Trace;
 use super::{MAX_BURSTS, Otherwise, refused, too_much};
 
-/// Of fabrics that are sent: one takes some 100 MB then, and there are five at most.
+/// Limits of a fabric in a request: it takes some 100 MB then, and there are at most five.
 const MAX_FABRIC_SIZE: MaxSize = MaxSize {
     nodes: 1 << 16,
     links: 1 << 18,
 };
-/// As many as people look at, the largest first.
+/// Maximum number of bursts in a result, largest first.
 const MAX_REPORTED_BURSTS: usize = 50;
-/// What variants call the fabric of this cluster, or the one that a client tries variants on.
+/// Name by which variants refer to the original fabric.
 const OWN_FABRIC: &str = "fabric.toml";
 const FLOWS_NAME: &str = "flows";
 const JOB_NAME: &str = "job";
-/// Where each exchanges something with each other.
+/// Maximum number of ranks that all exchange data with each other.
 pub(super) const MAX_RANKS: usize = 256;
-/// Each micro-batch of each rank meets every layer.
+/// Maximum number of micro-batches: each of each rank passes every layer.
 const MAX_MICROBATCHES: usize = 2048;
 const NO_TIMINGS_ERROR: &str = "operators need a profile: send its text as `profile`, or name a \
                           preset";
@@ -49,18 +49,18 @@ pub(super) enum Sent {
     Trace(Trace),
 }
 
-/// A job file, and the timings that it names.
+/// A job file with its timings.
 pub(super) struct Named {
     pub(super) text: String,
     pub(super) profile: Option<String>,
 }
 
 pub(super) struct Scene {
-    /// With all fibres, whether a circuit joins them or not.
+    /// The fabric with all fibres.
     whole: Arc<Fabric>,
-    /// What can be sent over of it.
+    /// The fabric without fibres that no circuit joins.
     fabric: Fabric,
-    /// Commands by which circuits of the cluster were moved.
+    /// Commands that moved circuits of the cluster.
     moved: Vec<String>,
     what: What,
 }
@@ -73,7 +73,7 @@ enum What {
 }
 
 impl Scene {
-    /// On the fabric whose text this is, or else on the cluster's own.
+    /// Decodes the traffic on the fabric of the request, else on that of the cluster.
     pub(super) fn set(
         source: Source,
         fabric: Option<&str>,
@@ -118,7 +118,7 @@ fn bad(detail: String) -> Problem {
 }
 
 fn listed(text: &str, fabric: &Fabric) -> Result<Traffic, Problem> {
-    // The first line names the columns.
+    // The first line holds the column names.
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let rows = lines.skip(1).count();
     if rows > MAX_BURSTS {

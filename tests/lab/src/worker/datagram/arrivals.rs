@@ -1,4 +1,4 @@
-//! Which packets have arrived, by their numbers.
+//! Received packets, by number.
 
 use std::ops::Range;
 
@@ -42,12 +42,12 @@ impl Arrivals {
         }
     }
 
-    /// How many have not arrived though a later one has.
+    /// Returns the number of missing packets before the last received one.
     pub(super) fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// How many came after a later one.
+    /// Returns the number of packets that arrived after a later one.
     pub(super) fn reordered(&self) -> u64 {
         self.reordered
     }

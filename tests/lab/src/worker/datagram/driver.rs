@@ -13,7 +13,7 @@ use super::session::{Breakage, Session};
 use super::socket;
 use crate::worker::clock;
 
-/// This many datagrams are taken in before others get their turn.
+/// Maximum number of datagrams received before other streams get a turn.
 const MAX_DATAGRAMS_PER_TURN: usize = 32;
 
 pub(super) struct Driver {
@@ -108,7 +108,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What ICMP says reaches a socket beside what it receives.
+    /// Reads ICMP errors of the socket, which arrive separately from data.
     fn hear_errors(&self) -> Result<(), Breakage> {
         let next = || match self.socket.take_error()? {
             Some(error) => Ok(error),
@@ -139,7 +139,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A missing route or a full queue comes and goes, and what it swallows is sent again.
+    /// Judges an error. A missing route or a full queue is temporary, and lost packets are sent again.
     fn judge(&self, error: &io::Error) -> Result<(), Breakage> {
         match error.raw_os_error() {
             Some(libc::ECONNREFUSED) => return Err(Breakage::Refused),

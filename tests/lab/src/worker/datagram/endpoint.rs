@@ -9,12 +9,12 @@ use super::sender::Sender;
 use super::window::Path;
 use crate::worker::flow::Statistics;
 
-/// Who has nothing to say says so, that the kernel of a peer that is gone can object.
+/// Interval of keepalives, to which the kernel of a dead peer responds with an error.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
-/// One answer could be late by chance; the shortest of several is what the empty way takes.
+/// Number of greetings: one answer may be late by chance; the fastest of several shows the delay of the empty path.
 const GREETING_COUNT: u32 = 4;
 
-/// Which end speaks first.
+/// The end that speaks first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Opens,
@@ -53,7 +53,7 @@ impl Endpoint {
         self.sender.all_arrived()
     }
 
-    /// Whether the peer must be taken for gone.
+    /// Whether the peer counts as gone.
     pub(super) fn is_forsaken(&self, now: Duration) -> bool {
         self.sender.is_forsaken(now)
     }
@@ -72,7 +72,7 @@ impl Endpoint {
         self.sender.write(bytes)
     }
 
-    /// Gives what has come, as far as `buffer` goes.
+    /// Reads received bytes into `buffer`, as many as fit.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
         self.receiver.read(buffer)
     }

@@ -1,15 +1,15 @@
-//! Packets in flight: sent, and neither acknowledged nor given up.
+//! Packets in flight: sent, and neither acknowledged nor counted as lost.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// One packet on its way.
+/// A packet in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Transmission {
     /// The part of the stream it carries; empty for a probe.
     pub(super) carries: Range<u64>,
-    /// Of the datagram.
+    /// Size of the datagram.
     pub(super) bytes: usize,
     pub(super) sent: Duration,
 }

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// So much is taken beyond what has been read: a fifth of a second at 160 Mb/s.
+/// Maximum number of unread bytes that are accepted: a fifth of a second at 160 Mb/s.
 pub(super) const WINDOW_BYTES: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// In order, not yet read.
+    /// Bytes in order that are not yet read.
     ready: VecDeque<u8>,
-    /// Where `ready` ends: all before has arrived.
+    /// End of `ready`: all bytes before this position have arrived.
     arrived_to: u64,
-    /// What came too early, by its position.
+    /// Bytes that arrived too early, by position.
     early: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -20,7 +20,7 @@ impl Inbox {
         self.arrived_to
     }
 
-    /// Where those bytes begin that are not taken.
+    /// Returns the position of the first byte that is not accepted.
     pub(super) fn limit(&self) -> u64 {
         self.arrived_to - self.ready.len() as u64 + WINDOW_BYTES
     }
@@ -57,7 +57,7 @@ impl Inbox {
         self.arrived_to += new.len() as u64;
     }
 
-    /// Moves what is in order into `buffer`, as far as it goes.
+    /// Moves bytes that are in order into `buffer`, as many as fit.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
         let (front, _) = self.ready.as_slices();
         let length = front.len().min(buffer.len());

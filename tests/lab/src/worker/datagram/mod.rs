@@ -42,7 +42,7 @@ use crate::error::LabError;
 /// Every rank listens before any connects, so an answer is due at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The receiving ends of flows: they answer as soon as they are there.
+/// Receiving ends of flows, which answer as soon as they exist.
 pub(crate) struct Listeners(Vec<(FlowSpec, Wire)>);
 
 impl Listeners {

@@ -1,20 +1,20 @@
-//! The bytes of a stream on their way out: what is to be sent first, what again, what has arrived.
+//! The outgoing bytes of a stream: new ones, lost ones, and acknowledged ones.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::ranges::Ranges;
 
-/// This many bytes wait to be sent; more are refused until some have gone.
+/// Maximum number of bytes that wait to be sent; more are refused.
 const MAX_BACKLOG_BYTES: u64 = 256 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// What has not arrived, or not all before it.
+    /// Bytes that have not arrived, or follow such bytes.
     bytes: VecDeque<u8>,
-    /// Where `bytes` begins: all before has arrived.
+    /// Start of `bytes`: all bytes before this position have arrived.
     base: u64,
-    /// Where that begins which was never sent.
+    /// Position of the first byte that was never sent.
     fresh: u64,
     arrived: Ranges,
     lost: Ranges,
@@ -38,7 +38,7 @@ impl Outbox {
         taken
     }
 
-    /// Where to send the next `most` bytes or fewer from: first what was lost.
+    /// Returns the range of the next `most` bytes or fewer, lost ones first.
     pub(super) fn next(&self, most: usize) -> Option<Range<u64>> {
         let end = self.end().min(self.limit);
         let all = self.lost.first().unwrap_or(self.fresh..end);
@@ -70,7 +70,7 @@ impl Outbox {
         }
     }
 
-    /// What was never sent cannot have arrived, for any answer of the receiver.
+    /// Marks bytes as arrived. Bytes that were never sent are ignored, whatever the receiver reports.
     pub(super) fn note_arrived(&mut self, range: Range<u64>) {
         let range = range.start..range.end.min(self.fresh);
         self.lost.remove(&range);

@@ -1,4 +1,4 @@
-//! What stands in a datagram.
+//! Content of a datagram.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ const KIND_ACK: u8 = b'a';
 /// No number and no position is ever so large, so that sums of two do not overflow.
 const MAX_POSITION: u64 = 1 << 62;
 
-/// What stands before the bytes of a [`Packet::Data`].
+/// Size of the header of a [`Packet::Data`].
 pub(super) const DATA_HEADER_BYTES: usize = MAGIC.len() + 1 + 8 + 8;
 /// More stretches than this are not acknowledged at once; there are more only while packets are
 /// lost by the dozen, and [`Ack::arrived_to`] grows all the same.
@@ -33,24 +33,24 @@ pub(super) enum Packet<'d> {
     Ack(Ack),
 }
 
-/// How things stand at the receiver.
+/// State of the receiver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ack {
-    /// The packet that has just come; none when it is said without one, so that the time since is
-    /// not taken for the time it took.
+    /// Number of the packet that was just received; none in a delayed acknowledgement, whose delay must not count as
+    /// round-trip time.
     pub(super) answers: Option<u64>,
     /// All bytes of the stream before this position have arrived.
     pub(super) arrived_to: u64,
     /// No bytes are taken from this position on.
     pub(super) limit: u64,
-    /// How many packets have not arrived though a later one has.
+    /// Number of missing packets before the last received one.
     pub(super) missing: u64,
     /// The numbers of the packets that have arrived, the latest first.
     pub(super) numbers: Vec<Range<u64>>,
 }
 
 impl<'d> Packet<'d> {
-    /// What the datagram says; none if it is not one of ours.
+    /// Decodes a datagram; none if it is not of this protocol.
     pub(super) fn decode(datagram: &'d [u8]) -> Option<Self> {
         let rest = datagram.strip_prefix(&MAGIC)?;
         let (&kind, mut rest) = rest.split_first()?;
@@ -100,7 +100,7 @@ pub(super) fn begin_data(datagram: &mut Vec<u8>, number: u64, position: u64) {
     begin(datagram, KIND_DATA, &[number, position]);
 }
 
-/// A probe as long as `size`, if that is longer than what it has to say.
+/// Encodes a probe, padded to `size`.
 pub(super) fn encode_probe(datagram: &mut Vec<u8>, number: u64, size: usize) {
     begin(datagram, KIND_PROBE, &[number]);
     datagram.resize(size.max(datagram.len()), 0);

@@ -1,9 +1,8 @@
-//! How long an answer takes.
+//! Round-trip time of packets.
 
 use std::time::Duration;
 
-/// Before the first answer, and the longest time to wait for one: after a black-out the flow goes
-/// on that soon.
+/// Timeout before the first answer, and maximum timeout: after a blackout the flow continues within this time.
 const MAX_RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Shorter waits would mistake a busy processor for a loss.
 const MIN_RETRANSMIT_TIMEOUT: Duration = Duration::from_millis(5);
@@ -34,7 +33,7 @@ impl Rtt {
         self.smoothed.map(|(mean, _)| mean)
     }
 
-    /// How long to wait for an answer before asking again, when that was done `times` already.
+    /// Returns the wait for an answer after `times` retries.
     pub(super) fn wait(&self, times: u32) -> Duration {
         let Some(usual) = self.usual() else {
             return MAX_RETRANSMIT_TIMEOUT;

@@ -9,8 +9,8 @@ use super::packet::{self, Ack, DATA_HEADER_BYTES};
 use super::rtt::Rtt;
 use super::window::{Path, Window};
 
-/// How long a peer may be silent while something is outstanding: what a NIC allows with NCCL's
-/// settings, 4.096 us x 2^20 for each of 7 retries.
+/// Maximum silence of a peer with outstanding data, as a NIC allows with NCCL's settings: 4.096 us x 2^20 for each of 7
+/// retries.
 const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub(super) struct Sender {
     window: Window,
     /// The largest datagram that the path takes.
     datagram_bytes: usize,
-    /// Probes to be answered before anything else is sent. They are as large as packets get: so
-    /// the way is known to bear those, and how long it takes them while it is empty.
+    /// Number of probes to be answered before anything else is sent. They have the maximum size, so they show that the
+    /// path carries such packets, and their delay on an empty path.
     greetings: u32,
     /// A probe to be sent next, of this size.
     probe_bytes: Option<usize>,
@@ -35,7 +35,7 @@ pub(super) struct Sender {
     missing: Missing,
 }
 
-/// How many packets the receiver misses, as it said last.
+/// Number of missing packets, from the receiver's last report.
 #[derive(Debug, Default)]
 struct Missing {
     before: u64,
@@ -82,7 +82,7 @@ impl Sender {
         self.rtt.mean()
     }
 
-    /// Whether the peer has been silent for so long that it must be taken for gone.
+    /// Whether the peer has been silent for so many seconds that it counts as gone.
     pub(super) fn is_forsaken(&self, now: Duration) -> bool {
         self.is_waiting() && now >= self.silent_since + PEER_TIMEOUT
     }

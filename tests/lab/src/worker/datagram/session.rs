@@ -26,7 +26,7 @@ struct State {
     writer: Option<Waker>,
 }
 
-/// Why a session is over.
+/// Reason for the end of a session.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Breakage {
     /// The peer's kernel says that no program has its port.
@@ -172,7 +172,7 @@ impl AsyncWrite for Half {
         written
     }
 
-    /// Written data is on its way. Only the receiver's receipt shows that it has arrived.
+    /// Written data are in flight. Only the receiver's acknowledgement shows that they have arrived.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

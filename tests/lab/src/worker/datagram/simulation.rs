@@ -13,7 +13,7 @@ use super::packet::Packet;
 use super::window::Path;
 use crate::worker::payload;
 
-/// What the lab's interfaces take.
+/// Datagram size on the lab's interfaces.
 pub(super) const DATAGRAM_BYTES: usize = 8972;
 /// Headers of Ethernet, IPv4 and UDP.
 const FRAMING_BYTES: usize = 14 + 20 + 8;
@@ -22,15 +22,15 @@ pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What a network does to what it carries.
+/// Properties of a simulated network.
 #[derive(Debug, Clone)]
 pub(super) struct Conditions {
     pub(super) bits_per_s: u64,
-    /// What the queue before the bottleneck holds.
+    /// Length of the queue before the bottleneck.
     pub(super) queue: Duration,
     /// Even if that is fewer.
     pub(super) queue_packets: u32,
-    /// Of each direction.
+    /// Delay in each direction.
     pub(super) delay: Duration,
     /// Up to so much is added to the delay of each datagram.
     pub(super) jitter: Duration,
@@ -40,7 +40,7 @@ pub(super) struct Conditions {
     pub(super) most_bytes: usize,
     /// Larger datagrams do not pass.
     pub(super) largest_bytes: usize,
-    /// Nothing passes meanwhile.
+    /// No packets pass during this time.
     pub(super) black_out: Range<Duration>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Stream {
     pub(super) start: Duration,
     pub(super) bytes: u64,
     written: u64,
-    /// What is to be written next.
+    /// Next bytes to write.
     draft: Vec<u8>,
     pub(super) read: u64,
     pub(super) corrupted: u64,
@@ -77,7 +77,7 @@ pub(super) struct Stream {
     pub(super) fate: Fate,
 }
 
-/// What truly became of the packets of a stream's forward direction.
+/// Actual outcome of the packets in a stream's forward direction.
 #[derive(Debug, Default)]
 pub(super) struct Fate {
     delivered: BTreeSet<u64>,
@@ -103,7 +103,7 @@ impl Fate {
     }
 }
 
-/// A datagram on its way: when it arrives, in which order it was sent, at whom.
+/// A datagram in flight: arrival, order of sending, receiver.
 type Flying = Reverse<(Duration, u64, usize, usize, Vec<u8>)>;
 
 pub(super) struct Network {
@@ -156,7 +156,7 @@ impl Network {
         });
     }
 
-    /// Goes on until `end`, or until `enough`.
+    /// Runs until `end`, or until `enough`.
     pub(super) fn run_until(&mut self, end: Duration, enough: impl Fn(&Self) -> bool) {
         while self.now < end && !enough(self) {
             self.deliver();
@@ -173,7 +173,7 @@ impl Network {
             .all(|stream| stream.read == stream.bytes)
     }
 
-    /// All that happens now at both ends of a stream.
+    /// Performs all current actions at both ends of a stream.
     fn act(&mut self, stream: usize) {
         let now = self.now;
         self.streams[stream].use_ends(now);
@@ -226,8 +226,8 @@ impl Network {
         }
     }
 
-    /// When a datagram leaves the bottleneck, which lies on the way forward only; none when its
-    /// queue is full.
+    /// Returns when a datagram leaves the bottleneck, which exists in the forward direction only; none if its queue is
+    /// full.
     fn pass_bottleneck(&mut self, from: usize, bytes: usize) -> Option<Duration> {
         if from == 1 {
             return Some(self.now);

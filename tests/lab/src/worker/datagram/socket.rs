@@ -14,7 +14,7 @@ use super::window::Path;
 const HEADER_BYTES: usize = 20 + 8;
 /// A loopback would take more at once than any network does.
 pub(super) const MAX_MTU_BYTES: usize = 9000;
-/// Enough for what comes while the process waits for a processor; the kernel may give less.
+/// Enough for data that arrive while the process waits for a CPU; the kernel may give less.
 const BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
 /// Bound to `local`, which it may share with sockets that have other peers, and connected to
@@ -30,16 +30,16 @@ pub(super) fn open(local: SocketAddrV4, peer: SocketAddrV4) -> io::Result<UdpSoc
     UdpSocket::from_std(socket.into())
 }
 
-/// What the kernel knows of the path. The peer's kernel is the same, so its buffer is, too.
+/// Returns the kernel's values of the path. The peer has the same kernel, and so the same buffer.
 pub(super) fn path(socket: &UdpSocket) -> io::Result<Path> {
     Ok(Path {
         datagram_bytes: datagram_bytes(socket)?,
-        // What the kernel says includes as much again for its own book-keeping.
+        // The kernel's value includes as much again for its own overhead.
         most_bytes: getsockopt(socket, sockopt::RcvBuf)? / 2,
     })
 }
 
-/// What the path takes in one datagram.
+/// Returns the size of a datagram on the path.
 pub(super) fn datagram_bytes(socket: &UdpSocket) -> io::Result<usize> {
     let mtu = getsockopt(socket, sockopt::IpMtu)? as usize;
     Ok(mtu.min(MAX_MTU_BYTES) - HEADER_BYTES)

@@ -18,7 +18,7 @@ fn mbps(rate: u64) -> Conditions {
     }
 }
 
-/// Streams that begin one after another, once the way is known to all.
+/// Returns streams that begin one after another, once all of them know the path.
 fn streams(conditions: Conditions, count: u64, apart: Duration) -> Network {
     let mut network = Network::new(count, conditions);
     for nth in 0..count {
@@ -36,7 +36,7 @@ fn lost(network: &Network, stream: usize) -> u64 {
     statistics(network, stream).lost.unwrap()
 }
 
-/// What share of the bottleneck each stream has between two times, in percent.
+/// Returns each stream's share of the bottleneck between two times, in percent.
 fn shares(network: &mut Network, from: Duration, to: Duration) -> Vec<f64> {
     network.run_until(from, |_| false);
     let before: Vec<_> = network.streams.iter().map(|stream| stream.read).collect();
@@ -50,7 +50,7 @@ fn shares(network: &mut Network, from: Duration, to: Duration) -> Vec<f64> {
         .collect()
 }
 
-/// Of an even share, the farthest that one is from it, in percent.
+/// Returns the largest deviation from an even share, in percent of it.
 fn unfairness(shares: &[f64]) -> f64 {
     let even = shares.iter().sum::<f64>() / shares.len() as f64;
     let far = shares
@@ -117,7 +117,7 @@ fn slightly_late_packets_are_not_resent() {
 
 #[test]
 fn single_flow_fills_link_not_queue() {
-    // Mb/s, us of delay each way, ms of queue.
+    // Rate in Mb/s, delay in us per direction, queue in ms.
     let links = [
         (20, 100, 16),
         (100, 100, 5),
@@ -150,7 +150,7 @@ fn single_flow_fills_link_not_queue() {
 fn flows_share_evenly_in_any_order() {
     for (count, apart) in [(2, ms(0)), (2, ms(300)), (8, ms(50))] {
         let mut network = streams(mbps(100), count, apart);
-        // From a second after the last has begun; a pause lies within.
+        // From one second after the last start, including a pause.
         let began = ms(1000) + apart * count as u32;
         let shares = shares(&mut network, began + ms(1000), began + ms(6000));
         let unfairness = unfairness(&shares);

@@ -1,30 +1,29 @@
-//! How much may be in flight: enough that the narrowest link is never idle, so little that its
-//! queue stays at a few milliseconds, and the same for all who share it.
+//! The congestion window: large enough that the narrowest link is never idle, so small that its queue stays at a few
+//! milliseconds, and equal for all flows that share it.
 //!
-//! Each flow aims at a rate that falls with the square of the time its packets take. All who share
-//! a queue see the same time, so they aim at the same rate, in any order of coming; and the queue
-//! grows only with the root of their number. A loss says the same as a long queue, in case one is
-//! too short to be seen by its length.
+//! Each flow aims at a rate that falls with the square of the packets' delay. Flows that share a queue have the same
+//! delay, so they aim at the same rate, independent of their start; and the queue grows only with the square root of
+//! their number. A loss counts as a long queue, because a queue may be too short to be measured.
 
 use std::time::Duration;
 
 /// The rate times the square of a round trip: at 200 Mb/s a lone flow has one of 3.5 ms.
 const RATE_RTT_SQUARED: f64 = 300_000.0; // bytes x ms
-/// So much of a round trip may be due to the way itself. Only on a longer way must the time on the
-/// way be distinguished from the time in queues, which never succeeds exactly on a busy machine. No
-/// flow on such a way aims at more than 1 Gb/s.
+/// Round-trip times up to this value are attributed to queues alone. Only on a longer path must the delay of the path
+/// be separated from that of queues, which is never exact on a busy machine. Flows on such a path aim at 1 Gb/s at
+/// most.
 const MAX_SHORT_RTT: Duration = Duration::from_micros(1500);
 const MIN_WINDOW_PACKETS: f64 = 1.0;
 const INITIAL_WINDOW_PACKETS: f64 = 4.0;
-/// What is left of window and strength after a loss, and what a round trip gives back.
+/// Factor of window and strength after a loss, and recovery per round trip.
 const LOSS_FACTOR: f64 = 0.7;
 const RECOVERY_PER_RTT: f64 = 0.02;
-/// How often the way is measured again, because a route may have changed, and for how long the
-/// queues are left to run empty then. All flows do so together: they share one clock.
+/// Interval at which the path is measured again, because a route may have changed, and duration of the pause in which
+/// queues drain. All flows pause at the same time, because they share one clock.
 const EPOCH_INTERVAL: Duration = Duration::from_secs(5);
 const QUEUE_DRAIN_TIME: Duration = Duration::from_millis(20);
 
-/// What is known of a path before anything is sent.
+/// Known properties of a path before anything is sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
     /// The largest datagram that it takes.
@@ -40,7 +39,7 @@ pub(super) struct Window {
     size: f64,
     packet: f64,
     most: f64,
-    /// How much of the rate the flow dares to aim at: less while packets are lost.
+    /// Factor of the target rate: lower while packets are lost.
     strength: f64,
     /// Until a queue shows, the window doubles with each round trip.
     starting: bool,
@@ -50,12 +49,12 @@ pub(super) struct Window {
     reduced: Option<Duration>,
 }
 
-/// What one round trip has shown.
+/// Measurements of one round trip.
 #[derive(Debug, Default)]
 struct Round {
-    /// It ends when this packet is acknowledged.
+    /// Number of the packet whose acknowledgement ends the round.
     ends_with: u64,
-    /// Of all full packets that came back.
+    /// Sum over all full packets that were acknowledged.
     rtt_sum: Duration,
     rtt_count: u32,
     /// Whether more would have been sent if it had been allowed.
@@ -70,8 +69,7 @@ struct BaseRtt {
     measured: u64,
     /// The shortest since the pause began.
     in_pause: Option<Duration>,
-    /// What the pause before said. A busy processor can lengthen what one says, so of two the
-    /// shorter counts.
+    /// Result of the previous pause. A busy processor may prolong one, so the shorter of two counts.
     in_last_pause: Option<Duration>,
 }
 
@@ -95,7 +93,7 @@ impl Window {
         }
     }
 
-    /// Whether a packet may be sent beside those in flight.
+    /// Whether a further packet may be sent.
     pub(super) fn admits(&mut self, now: Duration, in_flight: usize) -> bool {
         let admitted = if self.way.pauses(now) {
             in_flight == 0

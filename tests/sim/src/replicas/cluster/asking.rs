@@ -1,4 +1,4 @@
-//! Clients: whom they ask, and how often, until they have an answer.
+//! Requests of clients, with retries until an answer arrives.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::replicas::node::{Asker, Running};
 
 /// A client asks again after this long, and another coordinator.
 const ANSWER_TIMEOUTS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(400)];
-/// From one node that does not lead to the next.
+/// Delay before a client asks another node than one that does not lead.
 const NEXT_NODE_DELAYS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(30)];
 const MAX_GIVEN_UP: u64 = 4;
 pub(super) const CLIENT_THINK_TIMES: [Duration; 2] =
@@ -111,8 +111,8 @@ impl Cluster {
     }
 }
 
-/// What is read is what is known now, and is answered once it is certain that no other led then; everything else waits
-/// for its place in the log. The core refuses it, too, when nothing may be decided.
+/// Handles a request. A read returns the present state, once it is certain that no other coordinator led at that time.
+/// All else waits for its log entry. The core also refuses it while nothing may be decided.
 fn take(running: &mut Running, asker: Asker, asked: PendingCall) -> Result<(), ProposalRefused> {
     let PendingCall {
         request, key, op, ..

@@ -1,4 +1,4 @@
-//! What replicas want done: to the disk, to the others, to the machine, to waiting clients.
+//! Effects of replicas: on the disk, on other replicas, on the machine, and on waiting clients.
 
 use std::time::Duration;
 
@@ -170,7 +170,7 @@ impl Cluster {
         }
     }
 
-    /// It takes a while to write one, and more is applied meanwhile.
+    /// Starts a snapshot, which takes a while. More entries are applied meanwhile.
     fn take_snapshot(&mut self, id: u64, index: u64) {
         let state = self.running(id).encode();
         let life = self.nodes[&id].life;

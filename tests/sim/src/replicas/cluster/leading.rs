@@ -71,7 +71,7 @@ impl Cluster {
         }
     }
 
-    /// It comes back as applied, or this coordinator leads no more.
+    /// Proposes a command. It is applied later, or this coordinator loses leadership.
     fn propose(&mut self, id: u64, command: &Command) {
         let running = self.running(id);
         let Some(number) = running.office.name_proposal() else {
@@ -137,7 +137,7 @@ impl Cluster {
     }
 }
 
-/// Whether switches have been instructed, and it is not known yet what comes of it.
+/// Whether switches have instructions of unknown outcome.
 fn is_under_way(state: &State) -> bool {
     let rollout = state.rollouts().next();
     rollout.is_some_and(|rollout| rollout.phase.migration().is_some())

@@ -48,7 +48,7 @@ const RESTART_DELAY: Duration = Duration::from_millis(50);
 /// A member that was not heard for this long may come back as another build.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How lines between coordinators are.
+/// Properties of the connections between coordinators.
 #[derive(Debug, Clone, Copy)]
 pub struct Weather {
     pub lost: f64,
@@ -74,7 +74,7 @@ enum Event {
         life: u64,
     },
     Message(Box<Message>),
-    /// Of a letter.
+    /// Parts of a large message.
     Parts(Lane),
     /// The connection is lost, and its sender notices.
     HungUp {
@@ -146,7 +146,7 @@ enum Event {
         node: NodeId,
         session: SessionId,
     },
-    /// Of an agent with this session, or of none in particular.
+    /// From an agent with this session, or from none.
     Input {
         to: u64,
         session: Option<SessionId>,
@@ -158,7 +158,7 @@ pub struct Cluster {
     schedule: Schedule<Event>,
     pub chance: Chance,
     pub nodes: BTreeMap<u64, Node>,
-    /// Nothing goes from the first to the second.
+    /// Nothing is delivered from the first to the second.
     pub cut: BTreeSet<(u64, u64)>,
     pub weather: Weather,
     pub lines: Lines,
@@ -167,15 +167,15 @@ pub struct Cluster {
     pub is_closing: bool,
     /// People want something.
     pub is_deciding: bool,
-    /// What all coordinators read at first.
+    /// Cluster version at the start.
     founded: u16,
-    /// Whether one that comes back has been upgraded.
+    /// Whether a restarting coordinator has been upgraded.
     upgrades: Option<Chance>,
-    /// When one goes back to the release before, once the cluster version is lowered.
+    /// When a coordinator is downgraded, once the cluster version is lowered.
     goes_back: Option<Chance>,
-    /// This many did.
+    /// Number of coordinators that were downgraded.
     pub went_back: u64,
-    /// A member that has voted loses power at once, and comes back.
+    /// Whether a member that has voted loses power at once, and restarts.
     pub voters_die: bool,
     pub history: History,
     pub laws: Laws,
@@ -183,14 +183,14 @@ pub struct Cluster {
     pub policy: Policy,
     pub timing: Timing,
     pub events: u64,
-    /// How often another came to lead in the middle of a rollout.
+    /// Number of leader changes during a rollout.
     pub inherited: u64,
     believed: Vec<u64>,
     people: Vec<Person>,
     gossip: Gossip,
-    /// Where each session leads.
+    /// Coordinator of each session.
     places: BTreeMap<SessionId, u64>,
-    /// For agents, which live in another part of the world.
+    /// Outputs for agents, which are simulated elsewhere.
     outputs: Vec<Output>,
 }
 
@@ -203,7 +203,7 @@ pub fn member(id: u64) -> Member {
     }
 }
 
-/// What one of the first begins with.
+/// Returns the initial disk content of a founding member.
 fn founder(id: u64, nodes: u64, version: u16) -> Saved {
     let founding = Founding {
         members: (1..=nodes).map(|id| (MemberId(id), member(id))).collect(),
@@ -220,7 +220,7 @@ impl Cluster {
         cluster
     }
 
-    /// Of coordinators of the release before, which come back as those of this one, sooner or later.
+    /// Creates a cluster of the previous release whose coordinators restart with this release at some time.
     pub fn upgraded(seed: u64, nodes: u64, clients: usize) -> Self {
         let mut cluster = Self::empty(seed, clients);
         cluster.founded = LATEST_MINOR - 1;
@@ -289,8 +289,8 @@ impl Cluster {
         }
     }
 
-    /// On an empty disk, a member comes back under the number of one that has lost everything, as if it had just been
-    /// founded. The others know that its folder is another one.
+    /// Restarts a lost member with an empty disk under its old number, as if it had just been founded. The others know
+    /// that its folder is a different one.
     pub fn haunt(&mut self, id: u64, founders: u64) {
         self.enter(&founder(id, founders, self.founded));
         if let Some(node) = self.nodes.get_mut(&id) {
@@ -436,7 +436,7 @@ impl Cluster {
         self.hear_members(node);
     }
 
-    /// As the loop of the product does.
+    /// Reports disk space as the event loop of the product does.
     fn report_room(&mut self, id: u64) {
         let now = self.now();
         let Some(running) = self.alive(id) else {
@@ -485,7 +485,7 @@ impl Cluster {
         }
     }
 
-    /// The product ends when its log cannot be written, and is started again.
+    /// The product exits if its log cannot be written, and is restarted.
     fn end(&mut self, id: u64, error: &LogError) {
         let is_dead = self.nodes[&id].disk.is_dead();
         assert!(is_dead || wants_room(error), "{id} ends: {error}");
@@ -531,8 +531,8 @@ impl Cluster {
         }
     }
 
-    /// What another says under a known number is not heard, nor is an unknown number that the replica does not expect. New
-    /// members begin here without knowing any member, and hear all.
+    /// Whether a message is accepted: not from another member under a known number, nor from an unknown number that the
+    /// replica does not expect. New members know no members at first, and accept all.
     fn is_heard(&self, message: &Message, by: Option<&Running>) -> bool {
         let from = direction(message).0;
         let (folder, name) = (self.nodes[&from].folder, format!("c{from}"));
@@ -590,7 +590,7 @@ impl Cluster {
         (node.is_refused, node.is_lost) = (true, true);
     }
 
-    /// It loses power now, and comes back after a while.
+    /// Cuts the power of a node, which restarts after a while.
     pub fn kill(&mut self, node: u64, away: Duration) {
         let Some(found) = self.nodes.get_mut(&node) else {
             return;
@@ -623,7 +623,7 @@ impl Cluster {
         running.any(|it| it.office.leads() && it.office.state().cluster_version() == LATEST_MINOR)
     }
 
-    /// It never comes back, nor does its disk.
+    /// Removes a node with its disk for good.
     pub fn lose(&mut self, node: u64) {
         self.kill(node, Duration::ZERO);
         if let Some(found) = self.nodes.get_mut(&node) {
@@ -638,7 +638,7 @@ impl Cluster {
         self.cut.extend(lines);
     }
 
-    /// On all disks.
+    /// Frees space on all disks.
     pub fn make_room(&mut self) {
         for node in self.nodes.values() {
             node.disk.make_room();
@@ -650,7 +650,7 @@ impl Cluster {
         *self.chance.one_of(&all)
     }
 
-    /// Asks the leader to change who takes part.
+    /// Asks the leader to change the members.
     pub fn change(&mut self, change: &Change) -> bool {
         let leaders: Vec<_> = self
             .nodes
@@ -678,7 +678,7 @@ impl Cluster {
             .map(|(&id, _)| id)
     }
 
-    /// Who takes part, as the leader knows it.
+    /// Returns the members, as the leader knows them.
     pub fn members(&self) -> Option<Members> {
         let leaders = self
             .nodes

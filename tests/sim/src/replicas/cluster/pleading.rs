@@ -1,4 +1,4 @@
-//! People and new members: whom they ask, and how often.
+//! Requests of operators and of new members, with retries.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Cluster {
         self.beg(person);
     }
 
-    /// Any of those will do who lead, or think so.
+    /// Chooses any coordinator that leads or believes that it does.
     fn look_around(&mut self, person: usize) {
         self.people[person].believed = match self.leaders() {
             none if none.is_empty() => self.anybody(),
@@ -34,7 +34,7 @@ impl Cluster {
         };
     }
 
-    /// Of the coordinator that it believes to lead.
+    /// Sends the request to the presumed leader.
     fn beg(&mut self, person: usize) {
         let Some(matter) = self.people[person].attempt() else {
             return self.after(OPERATOR_THINK_TIMES, Event::Muse { person });

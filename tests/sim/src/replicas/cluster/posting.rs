@@ -1,5 +1,5 @@
-//! Messages between coordinators on their way. Short ones go by themselves, and may be lost, repeated or late. Long ones go in
-//! parts, over the connection that there is.
+//! Messages between coordinators in flight. Short ones are sent separately, and may be lost, repeated or delayed. Large
+//! ones are sent in parts over a connection.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl Cluster {
         self.schedule.at(last + later, hung_up);
     }
 
-    /// All of them, unless the connection is lost amid this letter.
+    /// Returns the number of parts that arrive: all, unless the connection is lost within this message.
     fn parts_before_loss(&mut self, message: &Message, count: usize) -> usize {
         let is_lost = self.chance.happens(self.weather.lost);
         let lost_after = is_lost.then(|| self.chance.below(count));
@@ -110,7 +110,7 @@ impl Cluster {
         }
     }
 
-    /// As in the product, the replica of the sender hears of it.
+    /// Closes a connection. As in the product, the sender's replica is notified.
     pub(super) fn hang_up(&mut self, line: Line, connection: u64) {
         if !self.lines.holds(line, connection) {
             return;

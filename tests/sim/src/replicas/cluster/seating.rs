@@ -14,7 +14,7 @@ use crate::leaders::Leaders;
 use crate::replicas::node::Node;
 use crate::wire::SessionId;
 
-/// A former leader comes back after this long.
+/// A former leader restarts after this time.
 const LEADER_DOWNTIMES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(400)];
 
 impl Cluster {
@@ -45,7 +45,7 @@ impl Cluster {
         }
     }
 
-    /// What comes by a session that is not seated is not heard.
+    /// Delivers an input. One by a session that is not open is ignored.
     pub(super) fn hear(&mut self, to: u64, session: Option<SessionId>, input: Input) {
         let now = self.now();
         let Some(running) = self.alive(to) else {
@@ -66,7 +66,7 @@ impl Cluster {
         self.outputs.extend(ended);
     }
 
-    /// All who lead, or think so.
+    /// Returns all coordinators that lead or believe that they do.
     pub(super) fn leaders(&self) -> Vec<u64> {
         let leads = |(&id, node): (&u64, &Node)| {
             let running = node.running.as_ref()?;
@@ -88,7 +88,7 @@ fn node_of(guest: Guest) -> NodeId {
     }
 }
 
-/// All that reaches a coordinator waits for it as every other event does, while it stands still.
+/// Inputs for a coordinator wait like any other event while it is stopped.
 impl Leaders for Cluster {
     fn next_due(&self) -> Option<Moment> {
         self.schedule.next_due()
@@ -125,7 +125,7 @@ impl Leaders for Cluster {
         Vec::new()
     }
 
-    /// With one of those who lead, or think so.
+    /// Opens a session with a coordinator that leads or believes that it does.
     fn seat(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output> {
         let (node, leaders) = (node_of(guest), self.leaders());
         let to = *self.chance.one_of(&leaders);

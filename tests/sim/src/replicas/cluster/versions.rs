@@ -11,11 +11,11 @@ use crate::replicas::node::{Node, is_readable};
 
 const PREVIOUS_MINOR: u16 = LATEST_MINOR - 1;
 const UPGRADE_DOWNTIME: Duration = Duration::from_millis(20);
-/// Of what a person wants, this share is a lower version.
+/// Share of operator requests that lower the version.
 const DOWNGRADE_SHARE: f64 = 0.05;
 
 impl Cluster {
-    /// Of coordinators of this release, which come back as those of the one before once they may.
+    /// Creates a cluster of this release whose coordinators restart with the previous one when allowed.
     pub fn downgraded(seed: u64, nodes: u64, clients: usize) -> Self {
         let mut cluster = Self::empty(seed, clients);
         cluster.goes_back = Some(Chance::of(seed ^ 0x0d09_624d));
@@ -50,7 +50,7 @@ impl Cluster {
         self.agreed.state().cluster_version() == PREVIOUS_MINOR
     }
 
-    /// No plan is on its way, which hinders that.
+    /// Whether no plan is running, which would prevent a downgrade.
     pub fn is_idle(&self) -> bool {
         let mut rollouts = self.agreed.state().rollouts();
         rollouts.all(|it| it.phase == Phase::Proposed)
@@ -77,7 +77,7 @@ impl Cluster {
         nodes.any(|node| node.leads().is_some() && node.reads == PREVIOUS_MINOR)
     }
 
-    /// As the release before, which does not read what the others have decided.
+    /// Starts a node with the previous release, which cannot read the others' decisions.
     pub fn enter_too_early(&mut self, saved: &Saved) {
         self.enter_as(saved, PREVIOUS_MINOR);
         if let Some(node) = self.nodes.get_mut(&saved.member.0) {
@@ -93,7 +93,7 @@ impl Cluster {
         }
     }
 
-    /// As this release.
+    /// Restarts a node with this release.
     pub fn come_back_upgraded(&mut self, id: u64) {
         if let Some(node) = self.nodes.get_mut(&id) {
             (node.reads, node.is_too_early) = (LATEST_MINOR, false);
@@ -110,8 +110,8 @@ impl Cluster {
     }
 }
 
-/// What a build of the release before looks at to say whether it would start: a log that begins after the version was
-/// lowered. One that has not begun yet says nothing of that.
+/// Whether the previous release would start from this disk: its log must begin after the version was lowered. A log
+/// without a beginning does not say that.
 fn may_go_back(node: &Node) -> bool {
     let runs = node.reads == LATEST_MINOR && node.running.is_some();
     let may_read = |saved: Saved| saved.snapshot.index > 0 && is_readable(&saved, PREVIOUS_MINOR);

@@ -4,7 +4,7 @@ use reweave_replica::{Answer, FolderId, MemberId, Members};
 
 use super::Cluster;
 
-/// From one question to the next.
+/// Interval of requests.
 const HELLO_INTERVAL_TICKS: u64 = 10;
 
 impl Cluster {
@@ -27,7 +27,7 @@ impl Cluster {
         self.carry_out(id);
     }
 
-    /// Of this member, where both reach each other and it answers.
+    /// Returns the member list of this member, if both reach each other and it answers.
     fn list_of(&self, MemberId(by): MemberId, to: u64) -> Option<Members> {
         let is_cut = [(by, to), (to, by)].iter().any(|it| self.cut.contains(it));
         let node = self.nodes.get(&by)?;

@@ -6,7 +6,7 @@ use reweave_common::forwarding::ForwardingTable;
 
 use super::*;
 
-/// Where each host sends what is for the last of them.
+/// Next hop of each host for traffic to the last host.
 type Heads = Vec<usize>;
 
 /// Every host is joined to every other.
@@ -50,7 +50,7 @@ impl Full {
         heads.iter().enumerate().map(table).collect()
     }
 
-    /// All paths by which every host reaches the last one: trees, one for each choice.
+    /// Returns all trees of paths from every host to the last one.
     fn trees(&self) -> Vec<Heads> {
         let others = self.last();
         let count = self.hosts.pow(others as u32);
@@ -155,7 +155,7 @@ impl Full {
     }
 }
 
-/// How many pairs there are, and in how many of them a push without order loses packets.
+/// Returns the number of pairs, and of those in which an unordered push loses packets.
 fn all_pairs(hosts: usize) -> [usize; 2] {
     let full = Full::of(hosts);
     let trees = full.trees();

@@ -1,4 +1,4 @@
-//! Who is let in, and where.
+//! Admission of jobs, and choice of their servers.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::gain::span;
 use crate::topology::counted;
 
 impl Fleet {
-    /// Why a job can never run here, however empty the cluster is.
+    /// Returns the reason why a job can never run here, even on an empty cluster.
     pub(super) fn refusal(&self, job: &Job) -> Option<String> {
         let ground = &self.forming.ground;
         if self.all_jobs().any(|it| it.name == job.name) {
@@ -35,7 +35,7 @@ impl Fleet {
         tried.err()
     }
 
-    /// This many servers can be one shard.
+    /// Returns the maximum number of servers in one shard.
     pub(super) fn most_joined(&self) -> usize {
         let ground = &self.forming.ground;
         let joined = |block| -> usize {
@@ -55,7 +55,7 @@ impl Fleet {
         while nth < self.waiting.len() {
             match self.admit(nth) {
                 Ok(shard) => self.start(nth, shard),
-                // Its servers are kept for it before those behind it are looked at.
+                // The job reserves its servers before later jobs are considered.
                 Err(why) => {
                     self.look_ahead(nth, why);
                     nth += 1;
@@ -73,7 +73,7 @@ impl Fleet {
         let others = self.others(&job.name);
         let found = self.sized(&job, &free, job.servers);
         match found.or_else(|why| self.sooner_across(&job, &free, &others, why)) {
-            // Only the first may make others give way.
+            // Only the first waiting job may displace others.
             Err(why) if nth == 0 => self.make_room(&job).ok_or(why),
             found => found,
         }
@@ -129,7 +129,7 @@ impl Fleet {
         next.prepared.clone().filter(|_| ready)
     }
 
-    /// What is free and not kept for those who came before.
+    /// Returns the servers that are free and not reserved by earlier jobs.
     fn free_for(&self, nth: usize) -> BTreeSet<Server> {
         let mut free = self.free();
         let before = self.waiting[..nth].iter().filter_map(|it| it.next.as_ref());
@@ -139,7 +139,7 @@ impl Fleet {
         free
     }
 
-    /// The largest shard that free servers make for a job; else why there is none.
+    /// Returns the largest shard that free servers allow for a job, or the reason why there is none.
     pub(super) fn sized(
         &self,
         job: &Job,
@@ -237,7 +237,7 @@ impl Fleet {
         }
     }
 
-    /// `8 circuits, in 10.0 ms`; who is alone has nothing to wait for.
+    /// Formats `8 circuits, in 10.0 ms`. A job on one host needs no circuits.
     fn circuits_and_time(&self, shard: &Shard, prepared: bool) -> String {
         let circuits = counted(shard.circuits.len(), "circuit");
         let ready = if prepared { " that lay ready" } else { "" };
@@ -251,14 +251,14 @@ impl Fleet {
         }
     }
 
-    /// Others give way: elastic jobs servers that they can do without, or jobs move elsewhere.
+    /// Makes room for a job: elastic jobs release servers, or jobs move elsewhere.
     fn make_room(&mut self, job: &Job) -> Option<Shard> {
         let made = self.shrink_for(job) || self.move_for(job);
         let free = made.then(|| self.free());
         free.and_then(|free| self.sized(job, &free, job.servers).ok())
     }
 
-    /// When those who run have given back enough of one block, as far as the prediction goes.
+    /// Returns the predicted time until running jobs have released enough servers of one block.
     pub(super) fn wait_ms(&self, job: &Job, ends: impl Fn(&Running) -> f64) -> Option<f64> {
         let ground = &self.forming.ground;
         let mut room = seating::free_by_block(ground, &self.free());
@@ -279,7 +279,7 @@ impl Fleet {
         self.say(&name, What::Waits, why);
     }
 
-    /// What for, and when its turn comes on which servers.
+    /// Describes what the job waits for, with the predicted time and servers.
     pub fn why_it_waits(&self, waiting: &Waiting) -> String {
         match &waiting.next {
             None => waiting.why.clone(),
@@ -292,7 +292,7 @@ impl Fleet {
         }
     }
 
-    /// Who takes longer than was predicted may end at any time.
+    /// Formats the predicted time. A job that exceeds its prediction can end at any time.
     fn when(&self, next: &Next) -> String {
         let (names, have) = match &next.after[..] {
             [one] => (one.clone(), "has"),

@@ -1,4 +1,4 @@
-//! What is prepared for those who wait.
+//! Circuits that are prepared for waiting jobs.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
-//! What runs on a cluster, and what is done when a job comes, changes or ends.
+//! The jobs of a cluster, and the reaction when a job arrives, changes or ends.
 //!
-//! A [`Fleet`] takes [`Event`]s and answers with [`Step`]s: what it does now and why, or why it leaves things as they
-//! are. First those who wait are admitted, in order: on free servers, then where elastic jobs can do with fewer, then
-//! where moving others makes room. For those who still wait, the circuits of their shards are prepared. When no job
-//! waits, elastic jobs get what is left.
+//! A [`Fleet`] takes [`Event`]s and returns [`Step`]s: the actions with their reasons, or the reason for no action.
+//! Waiting jobs are admitted in order: on free servers, else after elastic jobs have been shrunk, else after other jobs
+//! have been moved. Circuits are prepared for the jobs that still wait. When no job waits, elastic jobs get the free
+//! servers.
 
 mod admit;
 mod ahead;
@@ -34,7 +34,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// What it learns from in all.
+    /// Returns the samples per iteration.
     fn samples(&self) -> Result<f64, Unfit> {
         let spread = self.training.on(self.servers[0])?;
         Ok(spread.samples * self.iterations as f64)
@@ -84,18 +84,18 @@ pub struct Waiting {
     pub next: Option<Next>,
 }
 
-/// Where a job that waits will run, and when.
+/// Predicted start of a waiting job: time and servers.
 #[derive(Debug, Clone)]
 pub struct Next {
     pub servers: Vec<Server>,
     pub at_ms: f64,
     /// Jobs that must end before.
     pub after: Vec<String>,
-    /// With its circuits on the second plane, where there is one.
+    /// Its shard with circuits on the second plane, if there is one.
     pub prepared: Option<Shard>,
 }
 
-/// What happens to a fleet.
+/// An event in a fleet.
 #[derive(Debug, Clone)]
 pub enum Event {
     Arrive(Job),
@@ -107,21 +107,21 @@ pub enum Event {
     End(String),
 }
 
-/// What is done about it.
+/// An action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// It has servers and circuits now.
+    /// The job gets servers and circuits now.
     Starts,
     Waits,
-    /// It can never run here.
+    /// The job can never run here.
     Refused,
-    /// Its circuits lie ready on the second plane.
+    /// The circuits of the job are set on the second plane.
     Prepared,
     Grows,
     Shrinks,
     Moves,
-    /// It could be changed, and is better left alone.
+    /// A change of the job is possible but does not pay off.
     Stays,
     Ends,
 }
@@ -207,12 +207,12 @@ impl Fleet {
         });
     }
 
-    /// What is done about something that happens. Times may not go back.
+    /// Handles an event. Times must not decrease.
     pub fn handle(&mut self, at_ms: f64, event: Event) -> Vec<Step> {
         self.handle_all(at_ms, vec![event])
     }
 
-    /// What is done when all these happen at once.
+    /// Handles simultaneous events.
     pub fn handle_all(&mut self, at_ms: f64, events: Vec<Event>) -> Vec<Step> {
         self.now_ms = self.now_ms.max(at_ms);
         let mut asked = Vec::new();
@@ -319,7 +319,7 @@ impl Fleet {
         });
     }
 
-    /// How long a job stands still for other servers and circuits.
+    /// Returns how long a job stops for a change of servers and circuits.
     fn cost_ms(&self, old: &Shard, new: &Shard) -> f64 {
         let ground = &self.forming.ground;
         let touched = Touched::between(&old.circuits, &new.circuits);

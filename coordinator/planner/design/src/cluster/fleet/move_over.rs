@@ -8,8 +8,8 @@ use super::{Fleet, Job, Running, What};
 use crate::gain::{Gain, span};
 
 impl Fleet {
-    /// Whether jobs were moved. The server time that the waiting job surely saves must be more than
-    /// what those that move lose.
+    /// Moves jobs, if the server time surely saved for the waiting job exceeds the loss of the moved jobs. Returns
+    /// whether it did.
     pub(super) fn move_for(&mut self, job: &Job) -> bool {
         let Some((packed, shards)) = self.moves_for(job) else {
             return false;
@@ -87,7 +87,7 @@ impl Fleet {
         ground.blocks_of(&running.shard.servers).len() > 1
     }
 
-    /// Jobs that lie over several blocks come together in one, where that pays.
+    /// Moves each job that is spread over several blocks into one block, if that pays off.
     pub(super) fn gather_all(&mut self) {
         for nth in 0..self.running.len() {
             if self.is_scattered(&self.running[nth]) {

@@ -27,7 +27,7 @@ impl Fleet {
         }
     }
 
-    /// Who asked for more servers than it could get, and runs on as it is.
+    /// Reports a job that requested more servers than it could get, and continues unchanged.
     pub(super) fn say_if_it_lacks(&mut self, name: &str) {
         let lacks = |it: &&Running| it.job.name == name && it.size() < it.job.servers[0];
         let Some(running) = self.running.iter().find(lacks) else {
@@ -78,7 +78,7 @@ impl Fleet {
         true
     }
 
-    /// How many servers of a block an elastic job can do without.
+    /// Returns the number of servers of a block that an elastic job can release.
     fn spare(&self, running: &Running, block: usize) -> usize {
         let servers = running.shard.servers.iter();
         let inside = servers.filter(|it| self.forming.ground.block_of(**it) == block);
@@ -128,7 +128,7 @@ impl Fleet {
         true
     }
 
-    /// Gives elastic jobs what is free, where that pays.
+    /// Gives free servers to elastic jobs, if that pays off.
     pub(super) fn grow_all(&mut self) {
         for nth in 0..self.running.len() {
             let job = &self.running[nth].job;
@@ -217,8 +217,8 @@ impl Fleet {
         }
     }
 
-    /// Host by host, in or out of the wiring that there is. Nothing where hosts have other servers,
-    /// or links other numbers of circuits, than before; or where fibres between blocks are counted.
+    /// Inserts or removes hosts one by one in the existing wiring. None if hosts have other servers, or links other
+    /// numbers of circuits, than before; or if fibres between blocks are limited.
     fn spliced(&self, nth: usize, servers: &[Server]) -> Option<Shard> {
         let running = &self.running[nth];
         let shard = &running.shard;

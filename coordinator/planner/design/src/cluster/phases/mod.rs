@@ -1,11 +1,9 @@
-//! Jobs that share links take turns: shifts of their iterations, so that peaks miss each other.
+//! Shifts the iterations of jobs that share links, so that their peaks alternate.
 //!
-//! The demand of a job on a link repeats with its iteration: a circle. Circles of several jobs fit
-//! together only where their lengths have a small common multiple; a job is slowed a little where
-//! that is what it takes. How much more is asked of a link than it can carry, summed up over the
-//! common circle, is linear between shifts at which an edge of one job's demand meets an edge of
-//! another's. So the best shift is one of these: for two and three jobs all are tried, and for more
-//! one job after the other is shifted against all others.
+//! The demand of a job on a link is periodic with its iteration: a circle. Circles of several jobs fit together only if
+//! their lengths have a small common multiple; a job is slowed down slightly if needed. The demand above the capacity,
+//! summed over the common circle, is linear between shifts at which edges of two jobs' demands meet. So the best shift
+//! is one of these: for two and three jobs all are tried; of more jobs, one after another is shifted.
 
 mod together;
 
@@ -15,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What a job asks of a link in a stretch of its iteration.
+/// Demand of a job on a link in a part of its iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Piece {
     pub from_us: u64,
@@ -27,21 +25,20 @@ pub struct Piece {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeriodicDemand {
     pub period_us: u64,
-    /// By link, stretches that begin and end within the period.
+    /// Demand by link, in parts that lie within the period.
     pub demand: BTreeMap<usize, Vec<Piece>>,
 }
 
 /// When each job is to begin its iterations.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Phases {
-    /// By job.
+    /// Shift of each job.
     pub shifts_us: Vec<u64>,
-    /// By job, how long its iteration lasts then: a little longer where lengths must fit together.
+    /// Iteration time of each job after the shift: slightly longer if that is needed for a common multiple.
     pub periods_us: Vec<u64>,
     /// After this long all begins again.
     pub circle_us: u64,
-    /// What is asked of links beyond what they carry in a circle, in megabit: when all begin at
-    /// once, and so shifted.
+    /// Demand above the capacity of links in a full circle, in megabit: without shifts, and with these shifts.
     pub excess_before_mbit: f64,
     pub excess_after_mbit: f64,
 }
@@ -51,8 +48,8 @@ const MAX_SLOWDOWN: f64 = 0.05;
 /// The common circle is no more than this many iterations of the longest.
 const MAX_CIRCLE_ITERATIONS: u64 = 12;
 
-/// Lengths that have a common multiple, each a little longer than it was or just as long: of those
-/// that add up to the least, the shortest circle. Nothing when they do not fit together.
+/// Returns periods with a common multiple, none of them shorter than given. The total increase is minimal, then the
+/// common multiple. None if there is no such multiple.
 pub fn fit(periods_us: &[u64]) -> Option<(u64, Vec<u64>)> {
     let longest = *periods_us.iter().max().filter(|&&longest| longest > 0)?;
     let circles = (1..=MAX_CIRCLE_ITERATIONS).filter_map(|turns| {
@@ -111,9 +108,9 @@ pub fn shift(beats: &[PeriodicDemand], links_gbps: &[f64]) -> Option<Phases> {
     })
 }
 
-/// This many shifts of all jobs are tried at most.
+/// Maximum number of combinations of shifts that are tried.
 const MAX_SHIFT_TRIES: usize = 50_000;
-/// How often each job may be shifted again when it knows where the others are.
+/// Maximum number of rounds in which each job is shifted again.
 const SHIFT_ROUNDS: usize = 3;
 
 struct Turning<'t> {
@@ -158,7 +155,7 @@ impl Turning<'_> {
         excess / 1e3
     }
 
-    /// A piece once for each iteration of its job; in two where it goes over the end of the circle.
+    /// Adds a piece once per iteration of its job, in two parts if it crosses the end of the circle.
     fn on_circle(&self, job: usize, piece: &Piece, shift: u64, changes: &mut Vec<(u64, f64)>) {
         let period = self.periods_us[job];
         for turn in 0..self.circle_us / period {

@@ -1,4 +1,4 @@
-//! Jobs on a packet fabric whose links they share: when who sends, and what shifts bring.
+//! Jobs that share links of a packet fabric: when each sends, and the gain of shifting them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,21 +21,21 @@ pub struct Player<'p> {
     pub placement: &'p [NodeId],
 }
 
-/// What jobs do to each other, and how to keep them apart.
+/// Interference of jobs, and shifts that avoid it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Together {
-    /// By job, when it has the fabric to itself.
+    /// Iteration time of each job without the others.
     pub alone_ms: Vec<f64>,
     /// When all begin at once, and when each begins by its shift; means over a few iterations.
     pub at_once_ms: Vec<f64>,
     pub shifted_ms: Vec<f64>,
-    /// Nothing where their iterations do not fit together.
+    /// None if the periods have no suitable common multiple.
     pub phases: Option<Phases>,
     /// Links that more than one of them uses.
     pub shared: Vec<String>,
 }
 
-/// This many iterations of each job are simulated to see what they do to each other.
+/// Number of iterations of each job that are simulated to measure interference.
 const SIMULATED_ITERATIONS: u32 = 4;
 
 /// Simulates jobs alone, at once, and shifted. Each simulation may take `limit` units of work.
@@ -58,7 +58,7 @@ pub fn together(
         .iter()
         .map(|(of, sending)| beat(of, sending, &shared))
         .collect();
-    // In a window that is busy to the brim, nothing else fits.
+    // A full window has no room for other jobs.
     let links_gbps = vec![1.0; shared.len()];
     let phases = shift(&beats, &links_gbps);
     let played = |shifts: &[u64]| play(fabric, players, settings, limit, shifts);
@@ -106,8 +106,8 @@ fn shared(alone: &[(Evaluation, Sending)]) -> Vec<String> {
     shared.map(|(lane, _)| lane.to_owned()).collect()
 }
 
-/// What a lane carries in an iteration is dealt out over the time in which the job sends, and counted
-/// in lanes: 1 is a full one.
+/// Returns the demand of a job: the load of each lane is spread evenly over the time in which the job sends, in units
+/// of full lanes.
 fn beat(of: &Evaluation, sending: &Sending, shared: &[String]) -> PeriodicDemand {
     let period_us = (of.iteration_ms * 1e3).ceil().max(1.0) as u64;
     let all: f64 = sending.iter().map(|(_, bytes)| bytes).sum();

@@ -1,12 +1,12 @@
-//! Enumerates the ways to lay the circuits of few hosts, without the ways that cannot be faster.
+//! Enumerates the circuits of few hosts, without those that cannot be faster.
 
 use super::{Circuits, Counts, GBPS_TO_BYTES_PER_MS, Region};
 
-/// Of more hosts there are too many ways to try a useful part of them.
+/// Maximum number of hosts: more have too many combinations to search.
 const MAX_HOSTS: usize = 16;
-/// This many numbers of circuits are tried, as there is no time for more: enough for eight hosts.
+/// Maximum number of combinations that are tried, enough for eight hosts.
 const MAX_TRIES: usize = 8192;
-/// What is faster by less is as fast.
+/// A smaller improvement counts as none.
 const MAX_IMPROVED_RATIO: f64 = 1.0 - 1e-9;
 
 /// The best circuits, beginning with some that are known.
@@ -30,7 +30,7 @@ pub(super) fn best(region: &Region, counts: &Counts, known: Circuits) -> Circuit
     trying.best
 }
 
-/// So it is soon known whether the busiest can be done in time.
+/// Returns the hosts, busiest first, so that an infeasible time is detected early.
 fn busiest_first(counts: &Counts) -> Vec<usize> {
     let busy = |host: &usize| counts.totals[*host].into_iter().fold(0.0, f64::max);
     let mut order: Vec<_> = (0..counts.hosts).collect();
@@ -45,7 +45,7 @@ fn pairs(order: &[usize]) -> Vec<[usize; 2]> {
     pairs.collect()
 }
 
-/// By host, its place in an order.
+/// Returns the place of each host in an order.
 fn places(order: &[usize]) -> Vec<usize> {
     let mut places = vec![0; order.len()];
     for (place, &host) in order.iter().enumerate() {
@@ -100,12 +100,12 @@ impl Trying<'_> {
         }
     }
 
-    /// What one circuit carries in the time that is to be beaten.
+    /// Returns the bytes of one circuit in the time to be beaten.
     fn carried(&self) -> f64 {
         self.region.circuit_gbps * GBPS_TO_BYTES_PER_MS * self.best_ms * MAX_IMPROVED_RATIO
     }
 
-    /// This many circuits carry all that a pair sends in that time; more are of no use.
+    /// Returns the number of circuits that carry all traffic of a pair in that time; more are useless.
     fn most(&self, a: usize, b: usize) -> usize {
         let [sent, received] = self.counts.both_ways(a, b);
         (sent.max(received) / self.carried()).ceil() as usize
@@ -129,7 +129,7 @@ impl Trying<'_> {
         })
     }
 
-    /// What the circuits that are laid between two hosts carry one way.
+    /// Returns the bytes that the circuits between two hosts carry in one direction.
     fn by_circuits(&self, host: usize, other: usize, way: usize) -> f64 {
         let most = self.laid.between(host, other) as f64 * self.carried();
         self.counts.both_ways(host, other)[way].min(most)
@@ -146,14 +146,14 @@ impl Trying<'_> {
     }
 }
 
-/// What is sent to a host with this many ports left.
+/// Traffic to a host with this number of free ports.
 struct Open {
     bytes: f64,
     room: usize,
 }
 
-/// What this many circuits carry at most, each so much, where they suit best: full ones first, then those with most
-/// left to carry.
+/// Returns an upper bound on the bytes that this number of circuits carries: full ones first, then those with the most
+/// remaining traffic.
 fn most_carried(open: impl Iterator<Item = Open>, circuits: usize, each: f64) -> f64 {
     let (mut full, mut rests) = (0, Vec::new());
     for Open { bytes, room } in open {

@@ -1,4 +1,4 @@
-//! What gates counted: lines of `iteration,from,to,bytes`.
+//! Counts of experts' gates: lines of `iteration,from,to,bytes`.
 
 use reweave_common::input::InputError;
 
@@ -7,7 +7,7 @@ use super::Counts;
 const TABLE_HEADER: &str = "iteration,from,to,bytes";
 const MAX_ITERATIONS: usize = 1 << 16;
 
-/// By iteration; `hosts` send to each other. `file` is the name that errors call it by.
+/// Parses counts by iteration, for this number of `hosts`. `file` is the name in error messages.
 pub fn parse(file: &str, text: &str, hosts: usize) -> Result<Vec<Counts>, InputError> {
     let error = |line: usize, key: &str, problem: String| InputError {
         file: file.to_owned(),

@@ -1,9 +1,9 @@
-//! Circuits one after the other for the host that takes longest, to where most of its time goes; then
-//! exchanged in twos, as long as hosts that take longest get faster.
+//! Adds circuits one by one for the slowest host, towards its largest remaining transfer. Then exchanges pairs of
+//! circuits as long as that speeds up the slowest hosts.
 
 use super::{Circuits, Counts, Region};
 
-/// This many exchanges are tried, as there is no time for more.
+/// Maximum number of exchanges that are tried.
 const MAX_TRIES: usize = 1024;
 
 /// Circuits that no exchange for the slowest host makes better.
@@ -19,12 +19,12 @@ struct Laying<'l> {
     region: &'l Region,
     counts: &'l Counts,
     circuits: Circuits,
-    /// By host.
+    /// Time of each host.
     times_ms: Vec<f64>,
     free: Vec<usize>,
 }
 
-/// This many circuits more between two hosts.
+/// Change of the number of circuits between two hosts.
 type Change = ([usize; 2], i8);
 
 impl<'l> Laying<'l> {
@@ -42,7 +42,7 @@ impl<'l> Laying<'l> {
         }
     }
 
-    /// For the slowest host that can have one more.
+    /// Adds a circuit for the slowest host that can have one.
     fn add_one(&mut self) -> bool {
         let mut order: Vec<_> = (0..self.counts.hosts).collect();
         order.retain(|&host| self.free[host] > 0);
@@ -55,7 +55,7 @@ impl<'l> Laying<'l> {
         joined.is_some()
     }
 
-    /// To whom a host could have one circuit more, those with most left to do first.
+    /// Returns the hosts to which a host could have another circuit, most remaining work first.
     fn peers(&self, host: usize) -> Vec<usize> {
         let others = (0..self.counts.hosts).filter(|&other| other != host);
         let shares = others.map(|other| (other, self.share(host, other)));
@@ -64,7 +64,7 @@ impl<'l> Laying<'l> {
         peers.into_iter().map(|(other, _)| other).collect()
     }
 
-    /// What a pair would still have to do if it had one circuit more.
+    /// Returns the remaining work of a pair with one more circuit.
     fn share(&self, a: usize, b: usize) -> f64 {
         let [sent, received] = self.counts.both_ways(a, b);
         sent.max(received) / (self.circuits.between(a, b) + 1) as f64
@@ -75,8 +75,8 @@ impl<'l> Laying<'l> {
         (0..self.counts.hosts).max_by(slower)
     }
 
-    /// A circuit for the slowest host to one of its peers; each of the two gives up another one for it,
-    /// and the ends of those that are free then are joined.
+    /// Gives the slowest host a circuit to a peer. Each of the two releases another circuit, and the two free ends are
+    /// joined.
     fn exchange(&mut self, tries: &mut usize) -> bool {
         let Some(host) = self.slowest() else {
             return false;
@@ -98,7 +98,7 @@ impl<'l> Laying<'l> {
         false
     }
 
-    /// Whose circuit a host may give up for one to a peer; none where it has a port left.
+    /// Returns the peers whose circuit a host can release for another one; none if it has a free port.
     fn given(&self, host: usize, peer: usize) -> Vec<Option<usize>> {
         if self.free[host] > 0 {
             return vec![None];
@@ -108,8 +108,8 @@ impl<'l> Laying<'l> {
         own.map(|(other, _)| Some(other)).collect()
     }
 
-    /// Whether the slowest of those that these changes touch is faster then, or, when it is as slow, the
-    /// next; so fewer hosts are in the way of the next exchange. If not, all is as it was.
+    /// Applies the changes if the slowest affected host becomes faster, or the next one at equal times, so that fewer
+    /// hosts limit the next exchange. Otherwise undoes them.
     fn gains(&mut self, changes: &[Change]) -> bool {
         let ends = ends(changes);
         let old: Vec<_> = ends.iter().map(|&host| self.times_ms[host]).collect();
@@ -171,7 +171,7 @@ mod tests {
     use super::super::few;
     use super::*;
 
-    /// What the best way there is takes, against what exchanges lead to.
+    /// Returns the ratio of the optimal time to that of the exchanges.
     fn part_of_the_best(region: &Region, hosts: usize, rng: &mut SplitMix64) -> f64 {
         let mut counts = Counts::new(hosts);
         let pairs = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));

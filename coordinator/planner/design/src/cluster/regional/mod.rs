@@ -1,9 +1,9 @@
-//! Circuits for traffic that changes with every iteration, as that of experts does: laid again in a region of hosts by
-//! what the last gates counted, beside a packet network that carries the rest.
+//! Circuits for traffic that changes in every iteration, such as that of experts. They are set again for the last
+//! counts of the gates, in addition to a packet network for the rest.
 //!
-//! Time is that of the busiest host: on each pair, circuits carry what they can, and the packet network the rest, from
-//! all its pairs at once. [`Advice`] says whether laying them again pays, by counts of past iterations: each iteration
-//! is planned from the one before it, as it would be.
+//! The time is that of the busiest host: the circuits of each pair carry what they can, and the packet network carries
+//! the rest of all pairs at the same time. [`Advice`] says whether new circuits pay off, from past counts: each
+//! iteration is planned from the previous one.
 
 mod few;
 mod gates;
@@ -18,12 +18,12 @@ use serde::Serialize;
 use crate::gain::span;
 use crate::topology::{Pair, counted};
 
-/// What hosts send each other in an iteration, in bytes.
+/// Bytes between hosts in an iteration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counts {
     hosts: usize,
     bytes: Vec<f64>,
-    /// By host: all that it sends, and all that it receives.
+    /// Total bytes that each host sends and receives.
     totals: Vec<[f64; 2]>,
 }
 
@@ -40,7 +40,7 @@ impl Counts {
         self.hosts
     }
 
-    /// What stays on its host crosses nothing.
+    /// Adds bytes. Traffic within a host is ignored.
     pub fn add(&mut self, from: usize, to: usize, bytes: f64) {
         if from != to {
             self.bytes[from * self.hosts + to] += bytes;
@@ -53,7 +53,7 @@ impl Counts {
         self.bytes[from * self.hosts + to]
     }
 
-    /// What a host sends another, and what it receives from it.
+    /// Returns the bytes that a host sends to another, and receives from it.
     fn both_ways(&self, host: usize, other: usize) -> [f64; 2] {
         [self.between(host, other), self.between(other, host)]
     }
@@ -74,14 +74,14 @@ impl Counts {
 /// A region of hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Region {
-    /// Of each host, for circuits.
+    /// Ports of each host for circuits.
     pub ports: usize,
     pub circuit_gbps: f64,
-    /// What a host can send and receive over packet switches.
+    /// Rate of a host over packet switches.
     pub switched_gbps: f64,
 }
 
-/// How many circuits join each pair of hosts.
+/// Number of circuits between each pair of hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circuits {
     hosts: usize,
@@ -107,7 +107,7 @@ impl Circuits {
         usize::from(self.counts[a * self.hosts + b])
     }
 
-    /// By the others.
+    /// Returns the numbers of one host, by the other host.
     fn of_host(&self, host: usize) -> &[u8] {
         &self.counts[host * self.hosts..][..self.hosts]
     }
@@ -135,7 +135,7 @@ impl Circuits {
         pairs.flat_map(each).collect()
     }
 
-    /// How many must be moved to get from these to others.
+    /// Returns the number of circuits that must move to reach the other set.
     pub fn moved(&self, other: &Self) -> usize {
         let more = self.counts.iter().zip(&other.counts);
         more.map(|(old, new)| usize::from(new.saturating_sub(*old)))
@@ -147,7 +147,7 @@ impl Circuits {
 const GBPS_TO_BYTES_PER_MS: f64 = 1e9 / 8.0 / 1e3;
 
 impl Region {
-    /// How long all this takes over these circuits and the packet network.
+    /// Returns the time of an iteration's traffic over these circuits and the packet network.
     pub fn time_ms(&self, counts: &Counts, circuits: &Circuits) -> f64 {
         let hosts = 0..counts.hosts;
         hosts
@@ -155,7 +155,7 @@ impl Region {
             .fold(0.0, f64::max)
     }
 
-    /// How long one host sends or receives, whichever is longer.
+    /// Returns the time in which one host sends or receives, whichever is longer.
     fn host_ms(&self, counts: &Counts, circuits: &Circuits, host: usize) -> f64 {
         let joined = circuits.of_host(host).iter().enumerate();
         let joined = joined.filter(|(_, count)| **count > 0);
@@ -169,13 +169,12 @@ impl Region {
         way_ms(0).max(way_ms(1))
     }
 
-    /// The first time at which the packet network has carried all that circuits have not: from the
-    /// time on at which a pair's circuits are done, it has nothing left to carry for it. If those
-    /// that are at work at some time are taken to be so until the end, the end comes too early; so
-    /// it is approached from below, in few steps.
+    /// Returns the earliest time at which the packet network has carried everything beyond the circuits. A pair needs
+    /// the packet network only until its circuits are done. Assuming that pairs which are active at some time stay
+    /// active gives a lower bound, so a few steps from below reach the solution.
     fn way_ms(&self, total: f64, lanes: &(impl Iterator<Item = Lane> + Clone)) -> f64 {
         let rest = total - lanes.clone().map(|it| it.bytes).sum::<f64>();
-        // What sums of others leave of nothing is nothing.
+        // A rest below rounding errors is zero.
         let rest = if rest > total * ROUNDING_TOLERANCE {
             rest
         } else {
@@ -209,7 +208,7 @@ impl Region {
     }
 }
 
-/// What a host sends to another with circuits between them, or receives.
+/// Traffic from or to another host, with the circuits between them.
 struct Lane {
     bytes: f64,
     circuits: f64,
@@ -217,7 +216,7 @@ struct Lane {
 
 const ROUNDING_TOLERANCE: f64 = 1e-12;
 
-/// Of fewer iterations nothing is learned.
+/// Minimum number of iterations for advice.
 pub const MIN_ITERATIONS: usize = 3;
 
 /// Whether new circuits in every iteration pay.
@@ -225,26 +224,26 @@ pub const MIN_ITERATIONS: usize = 3;
 pub struct Advice {
     /// Without any circuits.
     pub switched_ms: f64,
-    /// With circuits for what is counted on average, which stay.
+    /// Time with constant circuits for the mean counts.
     pub static_ms: f64,
-    /// With circuits for the iteration before, without the time to lay them.
+    /// Time with circuits for the previous iteration, without the time to set them.
     pub regional_ms: f64,
     pub reconfigure_ms: f64,
-    /// What an iteration gains, and how far that is from certain (twice its standard error).
+    /// Gain per iteration, and its uncertainty (twice the standard error).
     pub gain_ms: f64,
     pub uncertain_ms: f64,
     pub pays: bool,
     /// A switch that takes no longer than this whenever circuits move would pay; none does where it is not
     /// above zero.
     pub pays_below_ms: f64,
-    /// How many ports for circuits would do as well without laying any again.
+    /// Number of ports with which constant circuits are as fast.
     pub ports_instead: Option<usize>,
     pub why: String,
 }
 
 impl Region {
-    /// By the counts of iterations one after another: `time_ms` to move this many circuits, of which `hidden_ms` are
-    /// hidden behind computing. Nothing with fewer than [`MIN_ITERATIONS`] iterations: there is nothing to learn from.
+    /// Returns advice from the counts of consecutive iterations. Moving circuits takes `time_ms`, of which computation
+    /// hides `hidden_ms`. None below [`MIN_ITERATIONS`] iterations.
     pub fn advice(
         &self,
         past: &[Counts],
@@ -285,14 +284,14 @@ impl Region {
         Some(advice)
     }
 
-    /// Of each iteration but the first, by the circuits that there are before it.
+    /// Returns the time of each iteration but the first, with the circuits set before it.
     fn times<'c>(&self, past: &[Counts], before: impl Fn(usize) -> &'c Circuits) -> Vec<f64> {
         let each = past[1..].iter().enumerate();
         each.map(|(nth, counts)| self.time_ms(counts, before(nth)))
             .collect()
     }
 
-    /// How few ports make circuits that stay as fast as those that are laid again.
+    /// Returns the smallest number of ports with which constant circuits are as fast as moved ones.
     fn ports_instead(&self, past: &[Counts], enough_ms: f64) -> Option<usize> {
         let mean_counts = Counts::mean(past);
         let does = |ports: &usize| {
@@ -307,7 +306,7 @@ impl Region {
     }
 }
 
-/// In which part of the iterations circuits are moved; all where none ever is, and nothing is gained.
+/// Returns the share of iterations in which circuits move; 1 if none ever move.
 fn often(moved: &[usize]) -> f64 {
     match moved.iter().filter(|&&circuits| circuits > 0).count() {
         0 => 1.0,

@@ -37,7 +37,7 @@ fn crossing(shard: &Shard) -> usize {
     crossing.count()
 }
 
-/// What a job needs between blocks is as much as its rings cross, however many hosts there are.
+/// A job needs between blocks what its rings cross, independent of the number of hosts.
 #[test]
 fn all_reduce_over_blocks_matches_switch() {
     for (blocks, fibres) in [([6, 6], 8), ([6, 6], 4), ([5, 7], 4), ([12, 4], 4)] {
@@ -82,7 +82,7 @@ fn named(steps: &[(&str, What)]) -> Vec<(String, What)> {
     named.collect()
 }
 
-/// Two blocks of six: what no block has room for lies over both, and comes together when it can.
+/// Two blocks of six: a job that fits into no block spans both, and is moved into one when possible.
 #[test]
 fn job_spans_blocks_until_one_fits() {
     let mut fleet = Fleet::new(forming(joined(&[6, 6], 2)));

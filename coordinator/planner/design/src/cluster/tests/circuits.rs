@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::cluster::{Circuit, Laid, Port, Room, Touched, lay};
 use crate::topology::{Pair, pair};
 
-/// This many hosts with this many ports, dealt out to switches in turn.
+/// Returns hosts with ports that are assigned to the switches in turn.
 fn ports(hosts: u32, each: u32, switches: u32) -> Room {
     let list = |_| (0..each).map(|port| (port, port % switches)).collect();
     Room {
@@ -32,7 +32,7 @@ fn pairs(hosts: u32) -> impl Strategy<Value = Vec<Pair>> {
     prop::collection::btree_set(one, 0..8).prop_map(|set| set.into_iter().collect())
 }
 
-/// Every port once at most, on the switch that it lies on.
+/// Whether every port is used once at most, on its own switch.
 fn is_sound(room: &Room, laid: &Laid) -> bool {
     let ends = laid.circuits.iter().flat_map(|circuit| circuit.ends);
     let ends: Vec<_> = ends.collect();
@@ -61,7 +61,7 @@ fn has_fibres(room: &Room, laid: &Laid) -> bool {
 /// A host, or the fibres of two blocks; and a switch.
 type Place = (Option<u32>, u32);
 
-/// By brute force: the fewest links that lie nowhere, and then the fewest old circuits that go.
+/// Returns by brute force the fewest links without a circuit, and then the fewest removed circuits.
 fn best(on: &Room, pairs: &[Pair], old: &[Circuit]) -> [usize; 2] {
     let mut room = BTreeMap::<Place, usize>::new();
     let hosts = on.ports.iter().map(|(&host, list)| (Some(host), list));

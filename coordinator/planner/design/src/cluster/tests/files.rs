@@ -1,4 +1,4 @@
-//! Cluster files: what they say, and what is said of bad ones.
+//! Tests of cluster files, and of errors in them.
 
 use crate::cluster::{ClusterFile, Server};
 

@@ -1,4 +1,4 @@
-//! What pays, and what is better left.
+//! Tests of changes that pay off, and of those that do not.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn change_pays_from_break_even() {
     assert!(Gain::of(&old, &new, 101.0, 1000.0).pays());
 }
 
-/// The same gain is worth it with mirrors, and not where a technician walks to a panel.
+/// The same gain pays off with mirrors, but not if a technician patches a panel.
 #[test]
 fn break_even_depends_on_switch_kind() {
     let [old, new] = [estimate(110.0, 0.0, 1.0), estimate(100.0, 0.0, 1.0)];

@@ -27,7 +27,7 @@ fn fleet() -> Fleet {
     Fleet::new(forming(ground))
 }
 
-/// What happens, second by second.
+/// Returns events, second by second.
 fn life() -> Vec<(f64, Event)> {
     vec![
         (0.0, job("first", [4, 4], 1_000_000)),
@@ -142,8 +142,8 @@ fn fleet_replays_expected_log() {
     assert_eq!(format!("\n{log}"), EXPECTED_LOG, "{report}");
 }
 
-/// Who comes first is not kept waiting by those behind it: what it waits for is kept for it, and a
-/// smaller job passes only where that leaves it servers.
+/// Checks that the servers for the first waiting job stay reserved. A later, smaller job starts only if it leaves them
+/// free.
 #[test]
 fn servers_stay_reserved_for_earlier_jobs() {
     let mut fleet = Fleet::new(forming(ground(&[8])));
@@ -204,8 +204,8 @@ fn excessive_request_is_explained() {
     assert!(ask(5).is_empty());
 }
 
-/// One port of four is for circuits by gates: a host with three comes in between two others, and not
-/// between two more whose circuits it would have no port for.
+/// One port of four is reserved for experts: a host with three others is inserted between two hosts, but not between
+/// two more, for whose circuits it has no port.
 #[test]
 fn spliced_host_leaves_gate_ports_free() {
     let mut fleet = Fleet::new(forming(ground(&[9])));

@@ -1,10 +1,10 @@
-//! Moving jobs so that another one fits: no fewer servers could move.
+//! The moves to make room for a job affect the fewest servers.
 
 use proptest::prelude::*;
 
 use crate::cluster::pack;
 
-/// By brute force over all blocks for all jobs: the fewest servers that move.
+/// Returns the fewest moved servers, by brute force over all blocks for all jobs.
 fn fewest(free: &[usize], jobs: &[(usize, usize)], needed: usize) -> Option<usize> {
     let blocks = free.len();
     let ways = blocks.pow(jobs.len() as u32);

@@ -1,4 +1,4 @@
-//! Shifts of jobs that share links, against all shifts there are.
+//! Shifts of jobs that share links, compared with all possible shifts.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn beat(period_us: u64, from_us: u64, long_us: u64, gbps: f64) -> PeriodicDemand
     }
 }
 
-/// What is asked for beyond the capacity, microsecond by microsecond, in megabit.
+/// Returns the demand above the capacity in megabit, computed for each microsecond.
 fn excess(beats: &[PeriodicDemand], shifts: &[u64], circle_us: u64, links_gbps: &[f64]) -> f64 {
     let asked = |link: usize, at: u64| -> f64 {
         let of = |(beat, shift): (&PeriodicDemand, &u64)| -> f64 {
@@ -147,7 +147,7 @@ fn unfitting_periods_are_reported() {
     // Nine of the one take as long as fourteen of the other, but for a hundredth.
     let (circle, periods) = fit(&[1000, 1571]).unwrap();
     assert_eq!([circle / periods[0], circle / periods[1]], [14, 9]);
-    // Thirteen against twelve would be the first that come near.
+    // Thirteen to twelve would be the first near ratio.
     assert_eq!(fit(&[1000, 1080]), None);
     assert_eq!(
         shift(&[beat(1000, 0, 5, 1.0), beat(1080, 0, 5, 1.0)], &[1.0]),

@@ -1,4 +1,4 @@
-//! Circuits for what gates count: against all ways to lay few circuits, and whether they pay.
+//! Circuits for counts of gates, compared with all possible circuits, and whether they pay off.
 
 use proptest::prelude::*;
 use reweave_common::split_mix::SplitMix64;
@@ -21,7 +21,7 @@ fn counts(hosts: usize, bytes: &[u32]) -> Counts {
     counts
 }
 
-/// Every way to join hosts, as often as their ports allow, by brute force.
+/// Returns the best time over all circuits that the ports allow, by brute force.
 fn best_ms(region: &Region, counts: &Counts) -> f64 {
     let hosts = counts.hosts();
     let pairs: Vec<_> = (0..hosts)
@@ -76,7 +76,7 @@ proptest! {
     }
 }
 
-/// One pair sends 100 MB, beside circuits of 100 Gb/s and a packet network of as much.
+/// One pair sends 100 MB, over circuits of 100 Gb/s and a packet network of the same rate.
 #[test]
 fn circuit_serves_pair_in_both_directions() {
     let counts = counts(2, &[0, 100, 0, 0]);
@@ -85,7 +85,7 @@ fn circuit_serves_pair_in_both_directions() {
     assert!((time(3) - 2.0).abs() < 1e-9);
 }
 
-/// By halving between what is too early and what is late enough.
+/// Returns the time by bisection.
 fn slow_ms(region: &Region, lanes: &[(f64, f64)]) -> f64 {
     let [circuit, switched] = [region.circuit_gbps, region.switched_gbps].map(|gbps| gbps * 125e3);
     let left = |ms: f64| {
@@ -125,7 +125,7 @@ proptest! {
     }
 }
 
-/// Gates that favour some experts for a while: who sends most to whom changes every `stays` iterations.
+/// Returns counts of gates that favour some experts for a while: the largest flows change every `stays` iterations.
 fn gates(stays: usize) -> Vec<Counts> {
     let mut rng = SplitMix64::new(7);
     let mut shift = 1;
@@ -191,8 +191,8 @@ fn more_ports_may_replace_circuit_moves() {
     assert!((3..=8).contains(&ports), "{advice:?}");
 }
 
-/// Who was favoured last is never favoured next: what is laid again is always wrong, and one port with circuits that
-/// stay does as well as two.
+/// The last favourite is never the next, so moved circuits are always wrong. One port with constant circuits is as good
+/// as two.
 #[test]
 fn fewer_ports_may_match_circuit_moves() {
     let iteration = |nth: usize| {

@@ -89,8 +89,7 @@ fn slices_of_host_need_no_circuit() {
     assert!(!ends(&first).is_empty() && ends(&first).is_disjoint(&ends(&second)));
 }
 
-/// On one port for each switch, links of a wiring are laid as far as that goes, and no link is
-/// counted on that has no circuit.
+/// With one port per switch, only some links of a wiring get circuits, and only these count.
 #[test]
 fn shard_keeps_to_its_ports() {
     for hosts in [5, 6, 7, 8, 9] {

@@ -14,7 +14,7 @@ use crate::cluster::{Block, Forming, Ground, Host, Spread, Switching, Training, 
 pub(super) struct Reduces {
     pub(super) compute_ms: u64,
     pub(super) bytes: u64,
-    /// Of a server's ports, those for circuits by gates.
+    /// Number of a server's ports that are reserved for experts.
     pub(super) kept: usize,
     pub(super) key: String,
 }

@@ -1,4 +1,4 @@
-//! Small cases in which every way to deal out can be tried.
+//! Small cases in which every distribution can be tried.
 
 use super::*;
 use crate::parallel::Ground;

@@ -1,4 +1,4 @@
-//! With any workers, and in any order, the answer is the same, also where simulations of what is too slow end early.
+//! The answer does not depend on the workers or their order, even though simulations of slow candidates stop early.
 
 use std::fmt::Debug;
 

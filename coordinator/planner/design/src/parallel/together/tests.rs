@@ -1,4 +1,4 @@
-//! What becomes of the way that was asked for, when its first topology was only the most promising.
+//! Tests of the requested distribution when its first topology was only the most promising one.
 
 use reweave_sim::workload::job::preset::{Batch, Parallelism, Preset};
 
@@ -63,8 +63,7 @@ impl BertSearch {
         topology::plan(&job, &request(gbps)).unwrap()
     }
 
-    /// As when the first topology of the way that was asked for took `first_ms`, and then this was
-    /// found for the other.
+    /// Returns the state after the first topology took `first_ms`, and `found` was found for the other distribution.
     fn pairing(&self, first_ms: f64, found: Option<Proposal>) -> Pairing<Parallelism> {
         let mut pairing = Pairing::new(self.planned(&self.start, 1.0), self.start);
         pairing.course = vec![first_ms];
@@ -94,7 +93,7 @@ fn lasting_best_split_gets_best_topology() {
     let whole_ms = asked.planned(&asked.start, 10.0).evaluation.iteration_ms;
     let mut pairing = asked.pairing(1e9, None);
     assert!(pairing.proposal.evaluation.iteration_ms > whole_ms * 1.01);
-    // However long it takes on the switch: there is no other.
+    // However slow it is on the ideal switch: there is no other candidate.
     asked.again(1e9, &mut pairing);
     assert_eq!(pairing.course, [whole_ms]);
     assert_eq!(pairing.proposal.evaluation.iteration_ms, whole_ms);
@@ -126,7 +125,7 @@ fn beaten_split_keeps_its_estimate() {
     asked.again(0.0, &mut pairing);
     assert_eq!(pairing.course, [whole_ms, fast_ms]);
     assert_eq!(pairing.deal, asked.other);
-    // What is slower even on the switch is not planned again.
+    // A candidate that is slower even on the ideal switch is not planned again.
     let mut hopeless = asked.pairing(1e9, Some(fast()));
     asked.again(1e6, &mut hopeless);
     assert_eq!(hopeless.course, [1e9, fast_ms]);

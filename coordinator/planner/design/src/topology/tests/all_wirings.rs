@@ -1,4 +1,4 @@
-//! Few hosts, in every way that they can be wired.
+//! Few hosts, in every possible wiring.
 
 use super::chosen::{Training, request};
 use super::*;

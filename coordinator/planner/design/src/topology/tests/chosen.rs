@@ -1,4 +1,4 @@
-//! What is chosen for jobs whose best wirings are known.
+//! Tests of the choice for jobs with known best wirings.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) fn request(hosts: usize, degree: usize) -> Request {
     }
 }
 
-/// What a job is made of: a rank on each host.
+/// A job with one rank on each host.
 pub(super) struct Training {
     pub(super) iteration: Iteration,
     pub(super) place: Vec<u32>,
@@ -96,7 +96,7 @@ fn concurrent_groups_get_own_rings() {
     assert!(took < ideal * 1.35, "{took} ms, on a switch {ideal}");
 }
 
-/// A ring with links besides that no rule describes may be as fast as a cube, and falls apart sooner.
+/// A ring with irregular additional links may be as fast as a cube, and is less robust.
 #[test]
 fn regular_design_outranks_irregular() {
     let training = Training::of(together(8, &[(0..8).collect()], Operation::AllReduce));
@@ -152,7 +152,7 @@ fn rivals_are_slower_on_full_links() {
     };
     assert!((times(Rival::EqualCost) - prices::PUBLISHED_PRICES.fat_tree).abs() < 0.01);
     assert!((times(Rival::IdealSwitch) - 1.0).abs() < 0.01);
-    // A ring goes up to the spine once from each leaf: half of the way up is enough for it.
+    // A ring crosses the spine once per leaf: half of the uplinks are enough.
     assert!((times(Rival::TwoToOne) - 1.0).abs() < 0.01);
     assert!(times(Rival::Expander) > 1.5);
 }

@@ -28,7 +28,7 @@ fn twelve_hosts_match_published_wiring() {
 
 #[test]
 fn equivalent_strides_are_used_once() {
-    // 7 and 11 are 5 and 1 the other way round.
+    // 7 and 11 are 5 and 1 in the other direction.
     assert_eq!(strides::totient(12), [1, 5]);
     assert_eq!(strides::select(12, 4), [1, 5]);
     assert_eq!(shape(12, &[1, 5, 7, 11]), shape(12, &[1, 5]));

@@ -83,7 +83,7 @@ fn only_unpaired_ports_stay_idle() {
     }
 }
 
-/// Change counts on every cable of its strides: where one cannot be, traffic goes around it.
+/// The stride algorithm assumes every cable: if one is impossible, traffic takes another path.
 #[test]
 fn missing_ring_cable_keeps_all_reachable() {
     let groups = vec![(0..12).collect()];
@@ -115,7 +115,7 @@ fn missing_ring_cable_keeps_all_reachable() {
     }
 }
 
-/// What a report names is what was there.
+/// The names in a report match the candidates.
 #[test]
 fn candidates_are_distinct_and_named_exactly() {
     // Any two of five hosts are joined, in every family.
@@ -195,7 +195,7 @@ fn matching_is_heaviest() {
     assert_eq!(matching::heaviest(&weights, &empty, &cut), [[1, 2], [3, 4]]);
 }
 
-/// What has got a cable counts half, so that others have their turn.
+/// The weight of a joined pair is halved, so that others are served.
 #[test]
 fn successive_matchings_halve_served_weight() {
     let mut weights: matching::Weights =

@@ -41,7 +41,7 @@ pub(super) fn request() -> Request {
     chosen::request(HOSTS, 4)
 }
 
-/// What becomes of a proposal, and of its tables.
+/// Returns the repair of a proposal and of its tables.
 fn repaired(proposal: &Proposal, job: &Job<'_>, failed: Failed) -> Repair {
     let before = Some(&proposal.routes);
     repair(&proposal.design, before, job, &request(), &[failed]).unwrap()

@@ -5,7 +5,7 @@ use super::*;
 use crate::crew::Alone;
 use crate::topology::rewire::without;
 
-/// What comes of a failure with this many iterations left and this long for each circuit.
+/// Returns the rewiring after a failure, with this number of remaining iterations and this time per circuit.
 fn after(
     request: &Request,
     failed: Failed,
@@ -87,7 +87,7 @@ fn circuits_move_only_for_sure_gain() {
     }
 }
 
-/// What all gain in the iterations that are left is less than moving one circuit costs.
+/// The gain in the remaining iterations is less than the cost of moving one circuit.
 #[test]
 fn nearly_finished_job_moves_nothing() {
     let (_, rewiring) = after(&request(), Failed::Host(5), Some(1.0), 1e9);
@@ -146,7 +146,7 @@ fn failed_panel_holds_no_circuits() {
     assert_eq!(design.wiring.degrees()[1], 3);
 }
 
-/// What is joined on panels takes the ports that the failed host's circuits had there.
+/// New cables on panels take the ports of the failed host's circuits.
 #[test]
 fn joined_hosts_get_panel_ports() {
     let (repaired, rewiring) = after(&with_panels(), Failed::Host(5), None, 0.0);
@@ -155,7 +155,7 @@ fn joined_hosts_get_panel_ports() {
         .iter()
         .find(|it| it.way == RewiringMethod::Repaired)
     else {
-        // Those beside it may have no panel in common.
+        // The neighbours may have no common panel.
         return;
     };
     let design = &mended.proposal.design;
@@ -169,8 +169,7 @@ fn joined_hosts_get_panel_ports() {
     assert_eq!(each.len(), ports.len());
 }
 
-/// Two panels with two ports of each host: what stays lies where it lay, and what comes takes ports
-/// that work and that nothing else has.
+/// Two panels with two ports of each host: kept circuits keep their ports, and new ones take working free ports.
 #[test]
 fn kept_circuits_keep_their_ports() {
     let mut request = request();

@@ -1,4 +1,4 @@
-//! What is wrong with both directions of a cable is one trouble.
+//! A fault in both directions of a cable is one finding.
 
 use super::*;
 
@@ -260,7 +260,7 @@ fn loss_picks_second_parallel_cable() {
         links.collect::<Vec<_>>()
     };
     assert_eq!(losses(probes_by_cables(true)), ["leaf0-spine0.1"]);
-    // Who does not say by which cable its probes go, accuses neither.
+    // Probes that do not name their cable accuse neither cable.
     let (_, subject, _) = only(&probes_by_cables(false));
     assert!(subject.starts_with("ambiguous: "), "{subject}");
     let both = ["leaf0-spine0", "leaf0-spine0.1"];

@@ -1,4 +1,4 @@
-//! What loses or breaks more than it did: since when, and no second finding of the same.
+//! Losses and errors that increase: their start, and no second finding about the same.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn few_new_errors_are_ignored() {
     assert_eq!(found(&evidence), []);
 }
 
-/// The direction that loses, and one that only some of its probes cross besides.
+/// Returns series of the lossy direction, and of one that only some of its probes cross.
 fn lossier(after: f64, until: usize) -> Vec<Series> {
     let rise = move |share: f64| {
         move |nth: usize| {
@@ -100,7 +100,7 @@ fn loss_onset_supports_existing_finding() {
     }
 }
 
-/// What breaks frames loses packets.
+/// A link that breaks frames also loses packets.
 #[test]
 fn loss_onset_supports_bad_optic() {
     let mut evidence = clean();

@@ -1,4 +1,4 @@
-//! Every class of failure in turn: the evidence it leaves names it, where it is, and nothing else.
+//! Every class of failure in turn: its evidence leads to this class and place, and to nothing else.
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn happens(class: Class) -> (Evidence, &'static str) {
     }
 }
 
-/// What jobs do to themselves.
+/// Returns the change of a job that shows this class.
 fn of(class: Class) -> fn(&mut JobFacts) {
     match class {
         Class::RankOrder => |job| job.ring = vec![0, 4, 1, 5, 2, 6, 3, 7],
@@ -172,7 +172,7 @@ fn faulty_host() -> Evidence {
     }
 }
 
-/// Its own counter says so, and its peer's: that is one storm.
+/// The counters of both ends report it: that is one storm.
 fn storm() -> Evidence {
     let mut evidence = at_port("h3", "leaf0", |port| port.pause_storms = 2);
     port_of(&mut evidence, "leaf0", "h3").paused_share = Some(0.4);
@@ -263,7 +263,7 @@ fn always_first() -> Evidence {
     }
 }
 
-/// One host hangs where the ways of the two others meet.
+/// Returns a fabric in which one host is attached where the paths of the two others meet.
 fn lone() -> Fabric {
     let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
     let link = |a: &str, b: &str| format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 1\n");
@@ -308,7 +308,7 @@ fn collective_straggler_is_named() {
     assert_eq!(describe(little), []);
 }
 
-/// The first lies along the racks, the second goes to and fro.
+/// The first pipeline follows the racks, the second alternates between them.
 #[test]
 fn all_pipelines_of_job_are_checked() {
     let stages = |second: [usize; 4]| {
@@ -326,7 +326,8 @@ fn all_pipelines_of_job_are_checked() {
     );
 }
 
-/// What a port sends counts, whether flows are listed or not; what the job sends itself, and both say, does not.
+/// The rate of a port counts with or without listed flows. The job's own traffic, which both report, does not count
+/// twice.
 #[test]
 fn busy_link_has_no_room() {
     let describe = |counted: f64, flows: &[(&str, f64)]| of_next_job(90.0, counted, flows);
@@ -349,8 +350,7 @@ fn full_link_has_room_for_little() {
     assert_eq!(describe(1.0), [""; 0]);
 }
 
-/// What is said of a link of which this is counted, and over which these jobs are seen to send, when the next one
-/// will bring so much.
+/// Returns the findings about a link with this counted rate and these flows, when the next job will add `brings`.
 fn of_next_job(brings: f64, counted: f64, flows: &[(&str, f64)]) -> Vec<String> {
     let mut evidence = next_job();
     evidence.jobs[1].will_send[0].gbps = brings;

@@ -1,4 +1,4 @@
-//! From a slow job to the link and the cause.
+//! Explanations from a slow job to the link and the cause.
 
 use super::*;
 
@@ -68,7 +68,7 @@ fn slow_job_is_explained_to_cause() {
     assert_eq!(explain(&evidence, &fabric(), "other").unwrap(), None);
 }
 
-/// Both findings are about the way of the slowest pair; a clock slows no collective.
+/// Both findings are about the path of the slowest pair; a wrong clock slows no collective.
 #[test]
 fn path_cause_outranks_surer_end_cause() {
     let mut evidence = clean();
@@ -172,7 +172,7 @@ fn rank_cannot_be_own_partner() {
     );
 }
 
-/// A finding about one of two cables says nothing of who takes the other.
+/// A finding about one of two cables does not concern flows on the other.
 #[test]
 fn cable_of_slow_pair_is_blamed() {
     let fabric = cables::doubled();

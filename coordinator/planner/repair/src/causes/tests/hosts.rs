@@ -1,4 +1,4 @@
-//! Hosts whose flows are slow, and who is not slow though its flows are.
+//! Hosts with slow flows, and hosts that are not slow although their flows are.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn straggler_needs_enough_own_readings() {
     assert_eq!([1, 2, 3, 5].map(named_after), [0, 0, 1, 1]);
 }
 
-/// Of what hardly began, it cannot be said what others get.
+/// The usual rate of others is unknown for flows that have hardly begun.
 #[test]
 fn straggler_needs_enough_peer_readings() {
     let mut evidence = clean();
@@ -68,7 +68,7 @@ fn once_fast_flow_is_not_slow() {
     assert_eq!([12.0, 30.0].map(named_where_most_is), [1, 0]);
 }
 
-/// Where all send little, none waits for a port.
+/// If all send little, none waits for a port.
 #[test]
 fn low_rate_job_has_no_stragglers() {
     let mut evidence = clean();
@@ -132,8 +132,8 @@ fn incast_counts_flows_ending_there() {
     assert_eq!(towards(["h4>h5"; 4]), []);
 }
 
-/// Six hosts with two NICs each: by the first all hang on one switch, by the second three on each of two others. What
-/// is half of what pairs have on the other rail, or within racks, is as it should be.
+/// Six hosts with two NICs each: the first NICs are at one switch, the second ones at two switches, three each. Half of
+/// the rate of pairs on the other rail, or within racks, is normal.
 #[test]
 fn pairs_compare_by_rail_and_distance() {
     let links = (0..6).map(|host| {
@@ -185,7 +185,7 @@ fn pairs_compare_by_rail_and_distance() {
     assert_eq!(slow, [("h1", "h4", 1)]);
 }
 
-/// This many are a group: an operator who meant it so should not read of each of them.
+/// This number of hosts is a group: an operator who set them deliberately should not get a finding for each.
 #[test]
 fn many_odd_settings_merge_into_one() {
     let describe = |odd: usize| {

@@ -1,4 +1,4 @@
-//! Evidence that cannot be, is refused with what and where; what says nothing is said to say nothing.
+//! Impossible evidence is refused with its item and the reason; uninformative evidence is reported as such.
 
 use super::*;
 
@@ -95,7 +95,7 @@ fn impossible_names_and_paths_are_refused() {
     ]);
 }
 
-/// What two say of the same end of a link, or of a host, is not chosen from.
+/// Contradictory reports about the same end of a link, or about a host, are both ignored.
 #[test]
 fn contradictory_facts_are_refused() {
     refused(&[
@@ -293,7 +293,7 @@ fn omissions_are_reported_as_doubts() {
     }
 }
 
-/// Of one way alone, or of all alike, it is unknown which part it is.
+/// If all probes take one path, or all lose equally, the place of the loss is unknown.
 #[test]
 fn unlocalized_loss_is_reported() {
     let probe = |sent, lost| Probed {
@@ -340,7 +340,7 @@ fn unlocalized_large_probe_loss_is_reported() {
     assert_eq!(alone.doubts(&fabric()), [said]);
 }
 
-/// Where halves are set otherwise, either may be wrong; names, that each host has of its own, are not.
+/// If half of the hosts have each value, either may be wrong. Names, which each host has of its own, are no settings.
 #[test]
 fn settings_without_majority_are_reported() {
     let with = |hosts: usize, value: fn(usize) -> usize| {
@@ -389,7 +389,7 @@ fn with_two_cables() -> Fabric {
     Fabric::parse("fabric.toml", text).unwrap()
 }
 
-/// Which of two cables a flow takes, its path does not say: not now, and not when it starts.
+/// A path does not say which of two cables a flow takes, now or when it starts.
 #[test]
 fn flows_over_parallel_links_never_collide() {
     let fabric = with_two_cables();
@@ -419,7 +419,7 @@ fn flows_over_parallel_links_never_collide() {
         ..JobFacts::default()
     }];
     assert_eq!(diagnose(&evidence, &fabric).unwrap(), []);
-    // With both cables full, it does not matter which.
+    // If both cables are full, the choice does not matter.
     evidence.jobs[0].will_send = vec![to_come("x>y"); 4];
     let found = diagnose(&evidence, &fabric).unwrap();
     let subjects: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
@@ -427,7 +427,7 @@ fn flows_over_parallel_links_never_collide() {
     assert!(subjects[0].starts_with("ambiguous: "), "{subjects:?}");
 }
 
-/// A flow that comes by a switch twice never arrives: its way is wrong.
+/// A flow that crosses a switch twice never arrives: its path is wrong.
 #[test]
 fn looping_flows_are_left_out() {
     let mut evidence = clean();
@@ -446,7 +446,7 @@ fn looping_flows_are_left_out() {
     );
 }
 
-/// There and back they come by the same nodes again; on one of the two ways nothing does.
+/// On the round trip the probes cross the same nodes again; in one direction no node repeats.
 #[test]
 fn looping_probes_are_left_out() {
     let ways = [
@@ -510,7 +510,7 @@ fn pausing_switch_is_named_as_switch() {
     assert_eq!(subjects, [Subject::Switch("spine0".to_owned())]);
 }
 
-/// A pause travels back through the fabric: it begins with who is not made to pause itself.
+/// A pause travels back through the fabric: its origin is the node that is not paused itself.
 #[test]
 fn pause_storm_is_traced_to_origin() {
     let mut evidence = clean();
@@ -602,14 +602,14 @@ fn contradictory_series_are_refused_by_name() {
         refused,
         "series[1]: the series of latency_us at h1 is given twice, and not the same"
     );
-    // From the other end it is another one, and of another host.
+    // From the other end the counter is another one, of another host.
     for at in [["h0", "leaf0"], ["leaf0", "h0"]] {
         let at = at.map(str::to_owned).to_vec();
         assert_eq!(check(Series { at, ..same.clone() }), Ok(vec![]));
     }
 }
 
-/// What is measured is no quicker than the narrowest link that it came by; several together may seem so.
+/// A measured rate is at most that of the narrowest link on its path; the sum of several may exceed it.
 #[test]
 fn rate_above_link_speed_is_refused() {
     refused(&[

@@ -15,7 +15,7 @@ fn bad_host_is_never_spine() {
     evidence.probes = one_way([2, 4, 4], bad, 100);
     assert_eq!(alone(&evidence), named(Class::FaultyHost, "h6"));
     assert!(found(&evidence)[0].confidence > 0.9);
-    // With two hosts to a leaf, one bad one makes half of the leaf's probes fail.
+    // With two hosts per leaf, a bad host makes half of the leaf's probes fail.
     evidence.probes.retain(|it| {
         [&it.path[0], &it.path[4]]
             .iter()
@@ -95,8 +95,8 @@ fn host_outranks_hardly_likelier_link() {
     assert_eq!(found[0].suspects, [Suspect::Host(0), Suspect::Hop(5)]);
 }
 
-/// Eight hosts on two leaves and four spines; a probe to another leaf goes past one spine, and every probe is reported
-/// with its direction. Uplinks of hosts are hops 0 to 7, the links back 8 to 15.
+/// Returns a probe between eight hosts on two leaves and four spines; a probe to another leaf crosses one spine, and
+/// the direction of each loss is known. Uplinks of hosts are hops 0 to 7, downlinks 8 to 15.
 fn lossy_probe(from: usize, to: usize, lost: u64) -> Probe {
     let spine = (from + to) % 4;
     let mut hops = vec![from, 8 + to];
@@ -140,7 +140,7 @@ fn probed_ground() -> Ground {
     }
 }
 
-/// The first who is named alone, as probes come in one after another from each host to each.
+/// Returns the first suspect that is named alone, as probes between all hosts arrive one after another.
 fn first_named(seed: u64, loses: impl Fn(usize, usize) -> f64) -> Suspect {
     let pairs = (0..64).map(|it| (it / 8, it % 8)).filter(|(a, b)| a != b);
     let probes: Vec<_> = pairs.map(|(from, to)| lossy_probe(from, to, 0)).collect();
@@ -216,7 +216,7 @@ fn switch_probes_accuse_no_unrelated_host() {
     );
 }
 
-/// What loses packets by itself is said beside any other fault there.
+/// A lossy element is reported in addition to any other fault there.
 #[test]
 fn losses_and_clock_skew_both_named() {
     let mut evidence = clean();
@@ -233,7 +233,7 @@ fn losses_and_clock_skew_both_named() {
     assert_eq!(classes, [Class::FaultyHost, Class::ClocksApart]);
 }
 
-/// As bad as each other, and crossed by others' probes.
+/// Two equally bad links, each crossed by probes of others.
 #[test]
 fn two_bad_links_are_two_findings() {
     let four = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2\n\
@@ -254,7 +254,7 @@ fn two_bad_links_are_two_findings() {
     );
 }
 
-/// Every hop loses one in fifty, so who goes there and back loses twice as much as who goes one way.
+/// Every hop loses one packet in fifty, so a round trip loses twice as much as one way.
 #[test]
 fn round_trip_probes_are_not_overblamed() {
     for seed in 0..20 {
@@ -272,8 +272,8 @@ fn round_trip_probes_are_not_overblamed() {
     }
 }
 
-/// Hosts with a cable to each of two leaves, and what each pair of them loses there and back over each of the ways that
-/// are known, by how often it crosses the first cable of the second host.
+/// Returns probes of hosts with a cable to each of two leaves. The loss of each pair's round trip depends on how often
+/// the path crosses the first cable of the second host.
 fn with_two_cables(
     is_known: impl Fn([usize; 2], usize) -> bool,
     lost: impl Fn([usize; 2], usize) -> u64,
@@ -304,7 +304,7 @@ fn with_two_cables(
     found.map(|it| (it.class, it.subject.to_string())).collect()
 }
 
-/// What comes by the other cable does not get lost, and what crosses the lossy one twice gets lost more often.
+/// Probes over the other cable are not lost, and probes that cross the lossy one twice are lost more often.
 #[test]
 fn lossy_cable_of_dual_homed_host() {
     let by_cable = |_, crossings| [0, 60, 102][crossings];
@@ -325,7 +325,7 @@ fn lossy_cable_of_dual_homed_host() {
     let any = [named(Class::FaultyHost, text)];
     assert_eq!(with_two_cables(both_ways, by_cable), any);
     assert_eq!(with_two_cables(both_ways, by_host), any);
-    // And where each of its probes comes by both of them, neither by which.
+    // If each probe uses both cables, neither can be named.
     let both_cables = |ends, crossings| is_others(ends) || crossings == 1;
     let any = [named(
         Class::FaultyHost,

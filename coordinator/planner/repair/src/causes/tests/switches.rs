@@ -4,7 +4,7 @@ use super::suspects::first_alone;
 use super::*;
 use crate::paths::Atlas;
 
-/// This many leaves and spines, and two hosts to a leaf.
+/// Returns a fabric of leaves and spines, with two hosts per leaf.
 fn leaf_spine(leaves: usize, spines: usize) -> Fabric {
     let text = format!(
         "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\nhosts_per_leaf = 2\n\
@@ -37,8 +37,8 @@ fn all_probes(atlas: &Atlas<'_>, leaves: usize, spines: usize) -> Vec<Probe> {
     all.filter(|(from, to, _)| from != to).map(probe).collect()
 }
 
-/// The first who is named alone where who passes any of these names' ports, or links, is lost one time in
-/// twenty.
+/// Returns the first suspect that is named alone, if each crossing of the ports or links with these names loses one
+/// packet in twenty.
 fn first_named(seed: u64, size: [usize; 2], bad: impl Fn(&Atlas<'_>, usize) -> bool) -> Suspect {
     let fabric = leaf_spine(size[0], size[1]);
     let atlas = Atlas::new(&fabric);
@@ -73,7 +73,7 @@ fn bad_switch_is_named_first() {
     }
 }
 
-/// Where it is one direction of a link, or two links at one switch, the switch is never named for them.
+/// The switch is never named for one direction of a link, or for two of its links.
 #[test]
 fn single_links_never_name_switch() {
     let of = |ends: [&'static str; 2]| {
@@ -141,7 +141,7 @@ fn lossy_spine_is_named_despite_asymmetry() {
     }
 }
 
-/// All that comes by the leaf comes by the cable and ends at the host.
+/// All traffic of the leaf uses the cable and ends at the host.
 #[test]
 fn single_host_leaf_is_ambiguous() {
     let fabric = FABRIC.replace("leaves = 2", "leaves = 4");

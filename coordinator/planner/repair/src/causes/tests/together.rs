@@ -1,4 +1,4 @@
-//! Several troubles at once, where probes are known there and back alone.
+//! Several faults at once, with only round-trip results of probes.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn dead_leaf_cables_spare_hosts() {
     }
 }
 
-/// No way leads out of the leaf, and whether any leads in cannot be known.
+/// No path leads out of the leaf, and whether any leads in cannot be known.
 #[test]
 fn dead_cable_has_no_named_direction() {
     let (fabric, evidence) = with_dead_cables(2, 2);

@@ -1,12 +1,12 @@
-//! Probes that vanish on ways that were never traced.
+//! Probes that vanish on untraced paths.
 
 use super::*;
 
 const FOUR_LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2\n\
                     host_gbps = 100\nuplink_gbps = 100";
 
-/// What is found where probes whose ways, there and back, cross one of the dead hops all get lost, and are
-/// traced as far as `seen` of their nodes, or not at all.
+/// Returns the findings if all probes over a dead hop are lost, in either direction, and traces show the first `seen`
+/// nodes of their paths, or none.
 fn dead(is_dead: impl Fn(&[String]) -> bool, seen: usize) -> Vec<Cause> {
     let mut evidence = Evidence {
         probes: probes_on([4, 2, 2], |_| 0.0, 40),
@@ -65,7 +65,7 @@ fn untraced_dead_switch_is_named() {
     assert_eq!(reports, [named(Class::FaultySwitch, "spine0")]);
 }
 
-/// As where one route of one switch is missing.
+/// One route of one switch is missing.
 #[test]
 fn missing_route_names_its_hosts() {
     let is_dead = |way: &[String]| {

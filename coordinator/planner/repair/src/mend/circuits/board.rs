@@ -8,7 +8,7 @@ use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
-/// Where a fibre of a node ends.
+/// End of a node's fibre at an optical switch.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::mend) struct Plug {
     pub(in crate::mend) optical: OpticalId,
@@ -22,32 +22,32 @@ pub(in crate::mend) struct Plug {
 pub(in crate::mend) struct Lane {
     pub(in crate::mend) to: NodeId,
     pub(in crate::mend) rate: f64,
-    /// Where it begins, if that is a fibre.
+    /// Fibre at which it begins, if any.
     pub(in crate::mend) plug: Option<usize>,
-    /// What it is of, if that is a cable.
+    /// Cable of the lane, if it is one.
     cable: Option<LinkId>,
 }
 
-/// What stays as it is, and what may be joined otherwise.
+/// The fixed part of the fabric, and the fibres that can be joined differently.
 pub(in crate::mend) struct Board<'f> {
     pub(in crate::mend) fabric: &'f Fabric,
     pub(in crate::mend) plugs: Vec<Plug>,
     cables: Vec<(NodeId, Lane)>,
     /// Circuits of which the fibres carry nothing, or should not.
     kept: Circuits,
-    /// By the circuits that light them.
+    /// Links by the circuits that light them.
     links: BTreeMap<(OpticalId, Circuit), LinkId>,
 }
 
-/// By plug: the one it is joined with.
+/// Plug that each plug is joined to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::mend) struct Wiring(pub(in crate::mend) Vec<Option<usize>>);
 
-/// By node: the lanes that lead from it.
+/// Lanes that lead from each node.
 pub(in crate::mend) type Lanes = Vec<Vec<Lane>>;
 
 impl<'f> Board<'f> {
-    /// Fibres that are joined over a link which carries nothing now stay as they are.
+    /// Creates a board. Fibres of links without traffic stay joined.
     pub(in crate::mend) fn new(
         fabric: &'f Fabric,
         circuits: &Circuits,
@@ -98,7 +98,7 @@ impl<'f> Board<'f> {
         Wiring(mates)
     }
 
-    /// What the optical switches hold then; ports without a fibre are joined with nothing.
+    /// Returns the resulting circuits; ports without a fibre get none.
     pub(in crate::mend) fn circuits(&self, wiring: &Wiring) -> Circuits {
         let joined = wiring.0.iter().enumerate();
         let joined = joined.filter_map(|(one, other)| {
@@ -167,7 +167,7 @@ impl<'f> Board<'f> {
 }
 
 impl Wiring {
-    /// How many of its plugs are joined otherwise.
+    /// Returns the number of plugs that are joined differently.
     pub(in crate::mend) fn differs(&self, other: &Self) -> usize {
         let pairs = self.0.iter().zip(&other.0);
         pairs.filter(|(one, other)| one != other).count()

@@ -1,5 +1,4 @@
-//! Joins, one pair of fibres after the other, who sends to whom, for as long as that leaves less on what is
-//! fullest.
+//! Joins pairs of fibres between hosts that exchange data, one after another, as long as that reduces the peak load.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +7,14 @@ use reweave_common::ids::NodeId;
 use super::board::{Board, Wiring};
 use super::loads::{Bundle, Loads, Net, Sent};
 
-/// What moves one fibre more must bring so much: of the strain of one full lane.
+/// Minimum gain per moved fibre, relative to the strain of a full lane.
 const MIN_GAIN_PER_MOVE: f64 = 1e-4;
 /// The search tries the least loaded fibres of each node.
 const FIBRES_TRIED_PER_NODE: usize = 2;
 
 pub(in crate::mend) struct Climb<'b> {
     board: &'b Board<'b>,
-    /// By receiver.
+    /// Traffic by receiver.
     sent: BTreeMap<NodeId, Vec<(NodeId, Bundle)>>,
     present: &'b Wiring,
     left: usize,
@@ -71,7 +70,7 @@ impl<'b> Climb<'b> {
         }
     }
 
-    /// How much is on what is fullest, and on all that is nearly as full.
+    /// Returns the strain of the fullest lane and of all that are nearly as full.
     #[cfg(test)]
     pub(in crate::mend) fn strain(&self, wiring: &Wiring) -> Option<f64> {
         Some(self.tried(wiring.clone())?.strain)
@@ -95,7 +94,7 @@ impl<'b> Climb<'b> {
         })
     }
 
-    /// Fibres of those who send to each other.
+    /// Returns pairs of fibres whose nodes exchange data.
     fn steps(&self, here: &Tried) -> Vec<[usize; 2]> {
         let carried = self.carried(here);
         let pairs = self.sent.iter();
@@ -119,7 +118,7 @@ impl<'b> Climb<'b> {
         steps
     }
 
-    /// By plug: what it carries in the fuller direction.
+    /// Returns the load of each plug in its fuller direction.
     fn carried(&self, here: &Tried) -> Vec<f64> {
         let mut carried = vec![0.0f64; self.board.plugs.len()];
         let lanes = self.board.lanes(&here.wiring);
@@ -135,7 +134,7 @@ impl<'b> Climb<'b> {
         carried
     }
 
-    /// Its fibres that carry least, of each optical switch.
+    /// Returns a node's least loaded fibres at each optical switch.
     fn idlest(&self, node: NodeId, carried: &[f64]) -> Vec<usize> {
         let mut by_switch: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (place, plug) in self.board.plugs.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What lanes carry when everything that is sent goes all shortest ways evenly, and how far a few large flows,
-//! each of which takes one way, may be from that.
+//! Loads of lanes if all traffic is spread evenly over all shortest paths, and the deviation that a few large flows,
+//! each on one path, can cause.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use reweave_common::ids::NodeId;
 
 use super::board::{Lane, Lanes};
 
-/// This many standard deviations are surely not exceeded.
+/// Number of standard deviations that are taken for certain not to be exceeded.
 const CERTAIN_DEVIATIONS: f64 = 2.0;
-/// So much may be missing from a whole that was put together from parts.
+/// Tolerance for the sum of parts.
 const ROUNDING_TOLERANCE: f64 = 1e-6;
 
-/// What one flow sends while it sends, in bits/s on the wire.
+/// Rate of one flow while it sends, in bits/s on the wire.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::mend) struct Sent {
     pub(in crate::mend) from: NodeId,
@@ -21,11 +21,11 @@ pub(in crate::mend) struct Sent {
     pub(in crate::mend) rate: f64,
 }
 
-/// What one node sends to another.
+/// Traffic from one node to another.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::mend) struct Bundle {
     pub(in crate::mend) rate: f64,
-    /// Of the largest of its flows, which takes one way alone.
+    /// Rate of the largest flow, which takes a single path.
     pub(in crate::mend) largest: f64,
 }
 
@@ -44,13 +44,13 @@ impl Bundle {
         }
     }
 
-    /// What a lane has to carry for it.
+    /// Returns the load that a lane must carry for it.
     pub(in crate::mend) fn load(self) -> f64 {
         self.rate.max(self.largest)
     }
 }
 
-/// By node and its lanes.
+/// Loads by node and lane.
 pub(in crate::mend) type Loads = Vec<Vec<Bundle>>;
 
 /// The network by one wiring.
@@ -59,7 +59,7 @@ pub(in crate::mend) struct Net<'n> {
     pub(in crate::mend) lanes: &'n Lanes,
 }
 
-/// What is fullest on the ways of a flow, over its capacity.
+/// Load of the fullest lane on the path of a flow, relative to its capacity.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::mend) struct Strain {
     pub(in crate::mend) mean: f64,
@@ -67,7 +67,7 @@ pub(in crate::mend) struct Strain {
 }
 
 impl Net<'_> {
-    /// None where a host cannot be reached.
+    /// Returns none if a host is unreachable.
     pub(in crate::mend) fn even(
         &self,
         sent: &BTreeMap<NodeId, Vec<(NodeId, Bundle)>>,
@@ -91,7 +91,7 @@ impl Net<'_> {
         lanes.map(|it| vec![T::default(); it.len()]).collect()
     }
 
-    /// Whether all who could want to can reach each other.
+    /// Whether all nodes that may exchange data can reach each other.
     pub(in crate::mend) fn joins_all(&self) -> bool {
         let Some(first) = self.fabric.endpoints().next() else {
             return true;
@@ -101,7 +101,7 @@ impl Net<'_> {
         endpoints.all(|it| distances[it.index()].is_some())
     }
 
-    /// How many lanes lie between each node and this one.
+    /// Returns the number of lanes from each node to this one.
     fn distances(&self, to: NodeId) -> Vec<Option<u32>> {
         let mut distances = vec![None; self.lanes.len()];
         distances[to.index()] = Some(0);
@@ -164,7 +164,7 @@ impl Net<'_> {
         far == distances[at] && at != to.index() && self.leads_on(lane.to, to)
     }
 
-    /// Of each flow, where each takes one of its ways by chance.
+    /// Returns the strain of each flow, if each takes one of its paths at random.
     pub(in crate::mend) fn strains(&self, flows: &[Sent]) -> Option<Vec<Strain>> {
         let ways: Option<Vec<_>> = flows.iter().map(|flow| self.chances(*flow)).collect();
         let ways = ways?;
@@ -188,7 +188,7 @@ impl Net<'_> {
         Some(strains.collect())
     }
 
-    /// What everything from one node to another crosses, and the nodes before it.
+    /// Returns the lanes that all traffic between two nodes crosses, with the nodes before them.
     pub(in crate::mend) fn surely_crossed(&self, from: NodeId, to: NodeId) -> Vec<(NodeId, Lane)> {
         let rate = 1.0;
         let chances = self.chances(Sent { from, to, rate });
@@ -198,7 +198,7 @@ impl Net<'_> {
             .collect()
     }
 
-    /// By which chance it crosses which lanes.
+    /// Returns the lanes that a flow may cross, with probabilities.
     fn chances(&self, flow: Sent) -> Option<Vec<(usize, usize, f64)>> {
         let distances = self.distances(flow.to);
         distances[flow.from.index()]?;
@@ -219,7 +219,7 @@ impl Net<'_> {
     }
 }
 
-/// What flows bring onto a lane, each by chance.
+/// Random load of flows on a lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Odds {
     mean: f64,
@@ -235,7 +235,7 @@ impl Odds {
         self.all += rate;
     }
 
-    /// As is to be expected, and what is surely not exceeded.
+    /// Returns the expected load, and the load that is surely not exceeded.
     fn loads(self) -> [f64; 2] {
         let surely = self.mean + CERTAIN_DEVIATIONS * libm::sqrt(self.variance.max(0.0));
         [self.mean, surely.min(self.all)]

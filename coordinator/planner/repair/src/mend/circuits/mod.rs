@@ -1,8 +1,8 @@
-//! Circuits that suit what is sent: who exchanges much with whom gets fibres of their own, where that surely speeds a
-//! job up and slows none down.
+//! Circuits for the current traffic: hosts that exchange much data get fibres of their own, if that surely speeds up a
+//! job and slows down none.
 //!
-//! What is fullest decides how long a job communicates. So circuits are looked for that leave the least on it;
-//! whether they are worth it is judged by chance: a flow takes one of its equal ways, and few flows may meet.
+//! The fullest lane determines how long a job communicates, so the search minimizes its load. The result is judged by
+//! probabilities: each flow takes one of its equal-cost paths, and few flows may share a lane.
 
 pub(super) mod board;
 pub(super) mod climb;
@@ -25,14 +25,14 @@ use super::iterations::MEASUREMENT_VARIATION;
 use super::model::{Model, WIRE_PER_PAYLOAD};
 use crate::Policy;
 
-/// What would suit it, and what that promises.
+/// New circuits, and their predicted effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suited {
     pub circuits: Circuits,
     pub iterations: Vec<Iteration>,
 }
 
-/// Why nothing is to be joined otherwise.
+/// Reason why no circuits change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsuited {
     NoFibres,
@@ -52,7 +52,7 @@ impl fmt::Display for Unsuited {
     }
 }
 
-/// Circuits by which those are faster who are held back now.
+/// Returns circuits that speed up flows which are limited now.
 pub fn suited(snapshot: &Snapshot, policy: &Policy) -> Result<Suited, Unsuited> {
     if snapshot.fabric.fibres().len() == 0 {
         return Err(Unsuited::NoFibres);
@@ -64,8 +64,8 @@ pub fn suited(snapshot: &Snapshot, policy: &Policy) -> Result<Suited, Unsuited> 
     looking.best().ok_or(Unsuited::NoSureGain)
 }
 
-/// How long iterations take by requested circuits, of all jobs whose traffic has a period; nothing where these leave a
-/// host without a path.
+/// Returns the predicted iteration times with requested circuits, for all jobs with an iteration period; empty if a
+/// host is left without a path.
 pub fn predicted(snapshot: &Snapshot, wanted: &Circuits, policy: &Policy) -> Vec<Iteration> {
     let looking = Looking::new(snapshot, policy);
     let closed = closed(&looking.model);
@@ -85,14 +85,14 @@ struct Looking<'s> {
     board: Board<'s>,
     present: Wiring,
     flows: Vec<Flow<'s>>,
-    /// Of a flow that is worth a fibre.
+    /// Minimum rate of a flow that is worth a fibre.
     least_elephant: f64,
 }
 
 struct Flow<'s> {
     state: &'s FlowState,
     sent: Sent,
-    /// How full the fullest is of the hops that it surely takes.
+    /// Load of the fullest hop that it surely takes.
     now: f64,
 }
 
@@ -159,14 +159,14 @@ impl<'s> Looking<'s> {
     }
 }
 
-/// What the flows would meet.
+/// Loads that the flows would meet.
 struct Judged<'l, 's> {
     looking: &'l Looking<'s>,
     after: &'l [Strain],
 }
 
 impl Judged<'_, '_> {
-    /// Whether a flow that is held back surely gains: a job in whole iterations, others in what they send.
+    /// Whether a limited flow surely gains: a job by its iteration time, others by their rates.
     fn is_worth_it(&self) -> bool {
         let least = 1.0 + self.looking.model.policy().least_gain;
         let beating = &self.looking.model.observed.snapshot.beating;
@@ -180,7 +180,7 @@ impl Judged<'_, '_> {
                 .any(|it| it.high.scaled(least) <= it.before)
     }
 
-    /// Of jobs that are held back.
+    /// Returns predictions for the limited jobs.
     fn iterations(&self) -> Vec<Iteration> {
         let jobs = self.looking.model.observed.snapshot.beating.iter();
         let held = jobs.filter(|job| self.of(job).any(|(flow, _)| self.looking.is_held(flow)));
@@ -192,8 +192,8 @@ impl Judged<'_, '_> {
         flows.filter(|(flow, _)| job.flows.contains_key(&flow.state.flow))
     }
 
-    /// The part that it communicates takes as long as what is fullest on its ways, and no less than now where
-    /// nothing is; the rest of an iteration stays as it is.
+    /// Predicts an iteration: the communication takes as long as the fullest lane of its paths, and no less than now if
+    /// none is full; the rest is constant.
     fn iteration(&self, job: &PeriodicJob) -> Option<Iteration> {
         let is_held = self.of(job).any(|(flow, _)| self.looking.is_held(flow));
         let least = if is_held { 0.0 } else { 1.0 };
@@ -236,7 +236,7 @@ fn closed(model: &Model<'_>) -> BTreeSet<LinkId> {
     closed.collect()
 }
 
-/// The way of a flow; of one that was not traced, what all of its ways have in common.
+/// Returns the path of a flow; for an untraced one, the hops common to all its paths.
 fn surely_taken(net: &Net<'_>, board: &Board<'_>, present: &Wiring, state: &FlowState) -> Vec<Hop> {
     if let Some(path) = &state.path {
         return path.clone();

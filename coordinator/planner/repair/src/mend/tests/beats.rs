@@ -90,7 +90,7 @@ fn resting_job_collides_despite_mean_load() {
     };
     assert_eq!(collision.hop, scene.hop("leaf0", "spine0"));
     assert!((0.95..=1.0).contains(&collision.utilization));
-    // Half of an iteration stays as it is, the other half takes half as long.
+    // Half of an iteration is unchanged, the other half takes half as long.
     for loser in &collision.losers {
         let gain = loser.fair_rate.mbps() / loser.rate.mbps();
         assert!((1.3..1.35).contains(&gain), "{gain}");
@@ -129,7 +129,7 @@ fn mostly_resting_job_gains_nothing() {
     assert_eq!(found(&snapshot(&scene, &jobs)), []);
 }
 
-/// Where an iteration is longer than what is read, the readings are of flows that send.
+/// If an iteration is longer than the readings, these are of sending flows.
 #[test]
 fn long_iterations_use_readings_unscaled() {
     let scene = two_meet();

@@ -1,4 +1,4 @@
-//! Which circuits suit what is sent.
+//! Circuits that suit the current traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -97,7 +97,7 @@ fn held(circuits: &Circuits) -> CircuitSet {
     circuits[&OpticalId::from_index(0)].clone()
 }
 
-/// How many join a host with the one across the ring.
+/// Returns the number of circuits that join opposite hosts of the ring.
 fn across(circuits: &Circuits) -> usize {
     let hosts = |circuit: Circuit| circuit.ports().map(|port| (port.0 - 1) / 3);
     let held = held(circuits);
@@ -105,7 +105,7 @@ fn across(circuits: &Circuits) -> usize {
     across.count()
 }
 
-/// How many were not there before.
+/// Returns the number of new circuits.
 fn new(circuits: &Circuits, thirds: &str) -> usize {
     let before = CircuitSet::from_text(&format!("{RING_CIRCUITS},{thirds}")).unwrap();
     held(circuits)
@@ -177,7 +177,7 @@ fn worse_requested_circuits_are_predicted_slower() {
         iteration.clone()
     };
     let worse = by(NEIGHBOUR_CIRCUITS);
-    // Ways of three hops, where there was one, fill the ring on the mean; by chance three flows meet on a fibre.
+    // Paths of three hops instead of one fill the ring on average; by chance three flows share a fibre.
     assert!((350..400).contains(&worse.after.as_millis()), "{worse:?}");
     assert!(worse.before < worse.low && worse.low < worse.after);
     let same = by(CHORD_CIRCUITS);
@@ -240,7 +240,7 @@ fn mostly_resting_job_moves_no_circuits() {
     assert_eq!(looked(&snapshot), Err(Unsuited::NoSureGain));
 }
 
-/// A fibre of which the link is down stays where it is, and leads nowhere.
+/// A fibre with its link down stays joined, and carries nothing.
 #[test]
 fn dead_fibres_are_not_used() {
     let mut scene = six(NEIGHBOUR_CIRCUITS);
@@ -261,7 +261,7 @@ fn dead_fibres_are_not_used() {
     }
 }
 
-/// Four hosts with two fibres each: against all ways there are to join them.
+/// Four hosts with two fibres each, compared with all possible circuits.
 #[test]
 fn greedy_circuits_approach_optimum() {
     let mut rng = SplitMix64::new(7);
@@ -321,7 +321,7 @@ fn drawn(rng: &mut SplitMix64) -> (Snapshot, Vec<Sent>) {
     (snapshot, sent.collect())
 }
 
-/// Every way to join these fibres in pairs. A fibre without a partner stays alone.
+/// Returns every way to join these fibres in pairs. A fibre without a partner stays alone.
 fn all_wirings(board: &Board<'_>, begun: Wiring) -> Vec<Wiring> {
     let free = |place: &usize| begun.0[*place].is_none();
     let Some(one) = (0..begun.0.len()).find(free) else {

@@ -1,4 +1,4 @@
-//! Which pictures hold a collision, and which only look like it.
+//! Snapshots with a collision, and snapshots that only resemble one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -125,7 +125,7 @@ fn three_flows_gain_best_spread() {
     assert_eq!(fair, [96.0, 48.0, 48.0]);
 }
 
-/// This many greedy flows on one uplink of 100 Mb/s, and this many on the other.
+/// Returns a scene with greedy flows on two uplinks of 100 Mb/s.
 fn spread(here: usize, there: usize) -> Scene {
     let mut scene = Scene::leaf_spine(2, 2, 32, 100, 100);
     for host in 0..here + there {

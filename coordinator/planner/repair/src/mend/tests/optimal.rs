@@ -76,7 +76,7 @@ impl Case {
         self.flows.iter().map(|&(_, _, spine)| spine).collect()
     }
 
-    /// All ways to give each flow a spine.
+    /// Returns all assignments of spines to flows.
     fn assignments(&self) -> impl Iterator<Item = Vec<usize>> {
         let (flows, spines) = (self.flows.len() as u32, self.spines);
         let digit = move |number: usize, place: u32| number / spines.pow(place) % spines;
@@ -123,7 +123,7 @@ fn count_moves(one: &[usize], other: &[usize]) -> usize {
     one.iter().zip(other).filter(|(a, b)| a != b).count()
 }
 
-/// What the findings ask for, judged from plain rates.
+/// Demands of the findings, judged from plain rates.
 struct Judge {
     loses: Vec<bool>,
     now: Vec<f64>,
@@ -149,7 +149,7 @@ impl Judge {
         }
     }
 
-    /// The slowest of the losers and of those who get less than now.
+    /// Returns the rate of the slowest of the losers and of the flows that become slower.
     fn slowest(&self, rates: &[f64]) -> f64 {
         let flows = 0..rates.len();
         let concerned = flows.filter(|&i| self.loses[i] || slower(rates[i], self.now[i]));

@@ -1,4 +1,4 @@
-//! What plans do.
+//! Effects of plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +87,7 @@ fn report_lists_rejected_alternatives() {
             )
         })
         .collect();
-    // Leaving all as it is.
+    // The present assignment, without a move.
     assert_eq!(weighed, [(0, 48.0, LostBecause::Slower)]);
 }
 
@@ -106,8 +106,7 @@ fn slow_flows_outweigh_fewer_moves() {
 
 #[test]
 fn blocking_flow_moves_when_helpful() {
-    // To leaf1 there is room behind spine1 only, and on the way there sits a flow to leaf2, which
-    // may as well go by spine2.
+    // Only spine1 has room towards leaf1, and a flow to leaf2 uses it that could use spine2.
     let mut scene = Scene::leaf_spine(3, 3, 4, 100, 100);
     scene.flow("h0", "h4", &SPINE0_PATH);
     scene.flow("h1", "h5", &SPINE0_PATH);
@@ -232,8 +231,8 @@ fn downstream_choice_is_pinned_too() {
 
 #[test]
 fn gains_enabled_by_moves_are_used() {
-    // From x to z all three ways are full; w is a way to y only. Once the flow to y has gone there,
-    // one of the two that meet on the way to z can take its place.
+    // All three paths from x to z are full; w is on a path to y only. When the flow to y has moved there, one of the
+    // two that share a hop towards z can take its place.
     let hosts = [
         ("a", "x"),
         ("b", "x"),
@@ -260,7 +259,7 @@ fn gains_enabled_by_moves_are_used() {
 
 #[test]
 fn flows_without_finding_stay() {
-    // From leaf1, three flows fill both links, and none would get more elsewhere.
+    // From leaf1, three flows fill both links, and none would gain elsewhere.
     let mut scene = two_meet();
     for (from, to, spine) in [
         ("h4", "h0", "spine0"),
@@ -277,8 +276,8 @@ fn flows_without_finding_stay() {
 
 #[test]
 fn superfluous_move_is_undone() {
-    // The first two meet on the way up, the last two on the way down: moving the second is enough,
-    // but flow by flow the first is moved first.
+    // The first two share an uplink, the last two a downlink: moving the second is enough, but flow by flow the first
+    // is moved first.
     let mut scene = Scene::leaf_spine(3, 4, 2, 100, 100);
     scene.flow("h0", "h2", &["leaf0", "spine0", "leaf1"]);
     let second = scene.flow("h1", "h4", &["leaf0", "spine0", "leaf2"]);
@@ -316,8 +315,7 @@ fn heuristic_improves_beyond_evaluation_limit() {
     );
 }
 
-/// Of two spines with room, one loses packets: the flow goes by the other, whichever it is; and it stays
-/// where only the lossy one has room.
+/// Of two spines with room, one loses packets: the flow takes the other. It stays if only the lossy one has room.
 #[test]
 fn plan_avoids_lossy_link() {
     for (lossy, other) in [("spine1", "spine2"), ("spine2", "spine1")] {
@@ -392,7 +390,7 @@ fn iteration_lasts_until_last_flow() {
     };
     assert!((98.0..105.0).contains(&after), "{after}");
     assert!((90.0..after).contains(&low) && (after..110.0).contains(&high));
-    // Another of its flows, which is nowhere in the way, carries nearly twice as much.
+    // Another of its flows, which shares no full hop, has nearly twice the rate.
     let mut scene = two_meet();
     scene.flow("h2", "h3", &["leaf0"]);
     scene.flows[2].most = Some(mbps(90));

@@ -1,4 +1,4 @@
-//! What is predicted of requested plans.
+//! Predictions for requested plans.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn apart() -> (Scene, [FlowKey; 2]) {
     (scene, [one, other])
 }
 
-/// By which leaf0 sends all that leaves it to this spine.
+/// Returns the table with which leaf0 sends everything to this spine.
 fn only(scene: &Scene, spine: &str) -> ForwardingTable {
     let link = scene.hop("leaf0", spine).link;
     let hosts = ["h4", "h5", "h6", "h7"].map(|name| scene.node(name));
@@ -72,7 +72,7 @@ fn flows_sharing_one_path_halve() {
     }
 }
 
-/// Which of two ways a switch will choose is unknown: what is promised holds both.
+/// It is unknown which of two paths a switch will choose: the prediction covers both.
 #[test]
 fn prediction_covers_all_path_choices() {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
@@ -109,7 +109,7 @@ fn unpinned_flow_follows_tables() {
     assert_eq!(after, [48.0, 48.0]);
 }
 
-/// Where packets are lost a flow has less than it would take.
+/// On a lossy link a flow has a lower rate than it could have.
 #[test]
 fn flow_leaving_lossy_link_may_grow() {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);

@@ -1,4 +1,4 @@
-//! Links of all rates, some that lose packets, and flows that come and go, against all ways they could take.
+//! Links of all rates, some with loss, and flows that come and go, compared with all possible paths.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn uneven(gbps: &[u64]) -> Fabric {
     Scene::of(&fabric).fabric
 }
 
-/// Hosts it goes between, the spine, bytes, and from when for how long.
+/// Source and destination hosts, spine, bytes, start and duration.
 type FlowRow = (usize, usize, usize, u64, u64, u64);
 
 fn rows(flows: &[FlowRow]) -> String {
@@ -38,7 +38,7 @@ fn rows(flows: &[FlowRow]) -> String {
     "src,dst,bytes,start_us,end_us,path\n".to_owned() + &between.map(row).collect::<String>()
 }
 
-/// How full the fullest link between switches ever is.
+/// Returns the highest fullness of any link between switches over time.
 fn fullest(fabric: &Fabric, flows: &[Listed], options: &Options) -> f64 {
     let mut fullest = 0.0_f64;
     for now in flows.iter().filter_map(|flow| flow.during_us[0]) {
@@ -59,7 +59,7 @@ fn fullest(fabric: &Fabric, flows: &[Listed], options: &Options) -> f64 {
     fullest
 }
 
-/// Of all choices of spines.
+/// Returns the minimum over all choices of spines.
 fn least_by_force(fabric: &Fabric, flows: &[Listed], options: &Options) -> f64 {
     let mut atlas = Atlas::new(fabric);
     let mut least = f64::INFINITY;

@@ -1,7 +1,7 @@
-//! How far it is to a node, and which links lead closer.
+//! Distances to a node, and links that lead closer.
 //!
-//! All ways to a host that hangs by one link lead through what it hangs on, so hosts of one switch
-//! share what is known of it; and of what does not forward, nothing needs to be known at all.
+//! All paths to a host with one link lead through its switch, so hosts of one switch share the distances. No distances
+//! are stored for nodes that do not forward.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use reweave_common::ids::NodeId;
 
 use super::{Edge, Network};
 
-/// How far it is to one node from everywhere.
+/// Distances from all nodes to one.
 #[derive(Debug, Clone)]
 pub struct Towards {
     to: u32,
-    /// The last that all ways to it pass; itself where there are several.
+    /// The last node that all paths to it cross; itself if it has several links.
     door: u32,
-    /// To the door, by the index of a node among the forwarding nodes.
+    /// Distances to the door, by index among the forwarding nodes.
     hops: Arc<[u32]>,
 }
 
@@ -51,7 +51,7 @@ impl Network {
         Compass::default().towards(self, to)
     }
 
-    /// The number of links on the way from a node; nothing where there is none.
+    /// Returns the number of links from a node; none without a path.
     pub fn hops(&self, from: NodeId, towards: &Towards) -> Option<u32> {
         let hops = self.distance(from.index(), towards);
         (hops != UNREACHABLE).then_some(hops)
@@ -96,7 +96,7 @@ impl Network {
         nearest.map_or(UNREACHABLE, |hops| hops.saturating_add(1))
     }
 
-    /// From a node that forwards, or from the destination itself.
+    /// Returns the distance from a forwarding node, or from the destination itself.
     fn of_forwarding(&self, at: usize, towards: &Towards) -> u32 {
         if at == towards.to() {
             return 0;
@@ -128,7 +128,7 @@ impl Network {
         edges.iter().copied().filter(leads).chain(last)
     }
 
-    /// From the door to what is behind it: a switch of many hosts is not looked through for one.
+    /// Returns the edge from the door to the destination, without a search through a switch of many hosts.
     fn last(&self, towards: &Towards) -> Option<Edge> {
         let back = self.edges(towards.to()).first()?;
         (towards.door != towards.to).then_some(Edge {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::engine::network::Costs;
 
-    /// As one looks at it: from the destination, over everything, past what forwards.
+    /// Computes distances by a search from the destination through forwarding nodes.
     fn by_looking(fabric: &Fabric, to: NodeId) -> Vec<Option<u32>> {
         let mut hops = vec![None; fabric.nodes().len()];
         hops[to.index()] = Some(0);
@@ -170,7 +170,7 @@ mod tests {
          uplink_gbps = 1",
         "kind = \"direct\"\nhosts = 9\nlink_gbps = 10\nstrides = [1, 3]",
         "kind = \"ideal\"\nhosts = 4\nnic_gbps = 1",
-        // b forwards nothing and stands between; d hangs on it alone, e by two cables on a switch.
+        // b does not forward and is in between; d is attached to it alone, e by two cables to a switch.
         r#"
             kind = "graph"
             node = [{ name = "a", role = "relay" }, { name = "b", role = "host" },

@@ -1,10 +1,10 @@
-//! Traffic that spreads evenly over all ways of the same length, as sprayed packets do.
+//! Traffic that spreads evenly over all shortest paths, as with packet spraying.
 
 use reweave_common::ids::NodeId;
 
 use super::{Edge, Network, NetworkPath, Towards};
 
-/// One of several ways, and the share of the traffic that goes there.
+/// One of several paths, and its share of the traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     pub way: NetworkPath,
@@ -12,8 +12,8 @@ pub struct Part {
 }
 
 impl Network {
-    /// Every shortest way, when each node spreads what it has evenly over what leads closer. Where
-    /// there are more than `most`, the first of them stand for all. None where there is no way.
+    /// Returns every shortest path, with the share of traffic if each node spreads evenly. Above `most` paths, the
+    /// first are used for all. None without a path.
     pub fn ways(&self, from: NodeId, towards: &Towards, most: usize) -> Vec<Part> {
         let Some(hops) = self.hops(from, towards) else {
             return Vec::new();
@@ -21,8 +21,7 @@ impl Network {
         self.spread(from, hops as usize, most, |_, at| self.closer(at, towards))
     }
 
-    /// The way over these nodes, spread evenly over parallel cables. None where two of them are no
-    /// neighbours.
+    /// Returns the paths over these nodes, spread evenly over parallel cables. None if two of them are not neighbours.
     pub fn ways_along(&self, nodes: &[NodeId], most: usize) -> Vec<Part> {
         let hops = nodes.len().saturating_sub(1);
         self.spread(nodes[0], hops, most, |hop, at| {
@@ -44,7 +43,7 @@ impl Network {
         let mut ends = vec![(from.index(), first, 1.0)];
         for hop in 0..hops {
             let arrives = hop + 1 == hops;
-            // As a rule there is one way and one edge, and nothing to part.
+            // Usually there is one path and one edge, and nothing to split.
             if let [(at, way, _)] = &mut ends[..]
                 && let Some(edge) = only(edges(hop, *at))
             {

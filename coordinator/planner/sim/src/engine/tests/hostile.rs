@@ -1,4 +1,4 @@
-//! What people and their programs write by mistake: one error with its place, never a panic.
+//! Invalid input leads to one error with its place, never to a panic.
 
 use proptest::prelude::*;
 use reweave_common::fabric::Fabric;
@@ -51,7 +51,7 @@ fn valid_raw_problem_is_read() {
     assert_eq!(outcome.starts[1].micros(), 84.0 + 2.5 + 4.0);
 }
 
-/// What is replaced by what, and what is said then.
+/// Replaced text, its replacement, and the expected error.
 const RAW_MISTAKES: &[[&str; 3]] = &[
     [
         "cap 25",

@@ -1,4 +1,4 @@
-//! The engine against what must hold of every outcome, on problems made from seeds.
+//! Properties of every outcome of the engine, on random problems.
 
 mod courses;
 mod hostile;

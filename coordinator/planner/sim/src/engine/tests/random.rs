@@ -10,7 +10,7 @@ use reweave_common::units::Rate;
 
 const MAX_SIMULATION_WORK: u64 = 1 << 30;
 
-/// What a random problem is made of, so that it can be put together in any order.
+/// Parts of a random problem, which can be added in any order.
 #[derive(Debug, Clone)]
 struct Parts {
     gbps: Vec<u64>,

@@ -1,11 +1,9 @@
-//! Many plans for one cluster of jobs, and which of them is best.
+//! Comparison of many plans for a cluster of jobs.
 //!
-//! A plan says on which fabric the jobs run, where, and how their traffic goes. A [`Judge`] has
-//! three ways to save work, none of which changes an answer. What concerns a job (its places, its
-//! ways, and the part of the fabric that these can reach) is lowered once, and its bounds are kept.
-//! Jobs that share no lane are simulated apart, so that only those that a change concerns are
-//! simulated again. And plans are simulated in the order of their bounds until no bound is below
-//! the best time that was found: all others have lost without being simulated.
+//! A plan has a fabric, places of the jobs, and routing. A [`Judge`] saves work in three ways that do not change the
+//! answer. The lowering and the bounds of a job are cached by its places, paths, and the reachable part of the fabric.
+//! Jobs that share no lane are simulated separately, so a change requires simulations only of the jobs that it affects.
+//! Plans are simulated in the order of their bounds, until no bound is below the best time.
 
 mod part;
 mod surroundings;
@@ -25,7 +23,7 @@ use crate::engine::SimTime;
 use part::Part;
 use surroundings::Surroundings;
 
-/// Where a job runs, and how its traffic goes.
+/// Place of a job, and its routing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Seat {
     /// A host for each rank.
@@ -50,7 +48,7 @@ pub struct Jobs<'j> {
     pub limit: u64,
 }
 
-/// How far judging has gone.
+/// Work of the judge so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Effort {
     /// Jobs in places and surroundings that were not known yet.
@@ -65,9 +63,9 @@ pub struct Effort {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     pub best: usize,
-    /// By job, how long its iteration takes.
+    /// Iteration time of each job.
     pub times: Vec<SimTime>,
-    /// How many plans were simulated.
+    /// Number of simulated plans.
     pub simulated: usize,
     /// No other plan can be better; else there was no more time to look.
     pub proven: bool,
@@ -80,11 +78,11 @@ pub struct Choice {
 pub struct Judge<'j> {
     jobs: Jobs<'j>,
     surroundings: Surroundings,
-    /// By job, where it is and what can reach it.
+    /// Cached parts by job, place and surroundings.
     known: BTreeMap<Standing, usize>,
     parts: Vec<Rc<Part>>,
     remembered: usize,
-    /// By the parts that share lanes, the times of their jobs.
+    /// Cached times of groups of jobs that share lanes.
     times: BTreeMap<Vec<usize>, Rc<[SimTime]>>,
     effort: Effort,
 }
@@ -93,7 +91,7 @@ pub struct Judge<'j> {
 struct Standing {
     job: usize,
     placement: Vec<NodeId>,
-    /// What surrounds each host of the placement.
+    /// Surroundings of each host of the placement.
     surroundings: Vec<u32>,
     carriage: Vec<u64>,
 }
@@ -119,13 +117,13 @@ impl<'j> Judge<'j> {
         self.effort
     }
 
-    /// What no job can be faster than, by job.
+    /// Returns the lower bound of the iteration time of each job.
     pub fn bounds(&mut self, candidate: &Candidate<'_>) -> Result<Vec<SimTime>, SimulationError> {
         let parts = self.parts_of(candidate)?;
         Ok(parts.iter().map(|&part| self.parts[part].bound).collect())
     }
 
-    /// How long an iteration takes, by job.
+    /// Returns the iteration time of each job.
     pub fn times(&mut self, candidate: &Candidate<'_>) -> Result<Vec<SimTime>, SimulationError> {
         let parts = self.parts_of(candidate)?;
         let mut times = vec![SimTime::ZERO; parts.len()];

@@ -24,7 +24,7 @@ const INTRA_HOST_KEY: u32 = 2;
 #[derive(Debug)]
 pub(super) struct Part {
     problem: Problem,
-    /// By link of the problem.
+    /// Lane of each link of the problem.
     pub(super) lanes: Vec<Lane>,
     /// The job cannot be faster than this.
     pub(super) bound: SimTime,
@@ -56,7 +56,7 @@ impl Part {
         })
     }
 
-    /// How much there is to remember of it.
+    /// Returns the size of the cached data.
     pub(super) fn size(&self) -> usize {
         self.problem.tasks() + self.problem.waits().len()
     }
@@ -89,7 +89,7 @@ fn lane(job: usize, fabric: &Fabric, network: &Network<'_>, link: LinkIndex) -> 
     }
 }
 
-/// What a bound may be too high by, as it is summed up in another order than the simulation does.
+/// Tolerance of a bound, whose sum has another order than that of the simulation.
 const ROUNDING_TOLERANCE: f64 = 1e-9;
 
 fn bound(problem: &Problem) -> SimTime {

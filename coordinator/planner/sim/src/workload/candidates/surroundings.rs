@@ -1,4 +1,4 @@
-//! Which part of a fabric a host can reach: what is elsewhere does not concern its traffic.
+//! Reachable parts of a fabric: other parts do not affect a host's traffic.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    /// By node, the number of what surrounds it.
+    /// Returns the number of each node's surroundings.
     pub(super) fn of(&mut self, fabric: &Fabric) -> Vec<u32> {
         let nodes = fabric.nodes().len();
         let mut together = Together::new(nodes);

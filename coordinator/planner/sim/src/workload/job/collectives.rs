@@ -1,4 +1,4 @@
-//! What a job file says of its collectives: by which algorithm each goes.
+//! Algorithms of collectives in a job file.
 
 use reweave_common::input::{Document, InputError};
 use reweave_common::iteration::Operation;

@@ -25,7 +25,7 @@ const MAX_PARALLELISM: i64 = 1 << 16;
 /// A petabyte.
 const MAX_OPERATOR_BYTES: i64 = 1 << 50;
 
-/// What a job file holds.
+/// Content of a job file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobFile {
     /// Timings are in a profile, whose name is relative to the file's folder.
@@ -41,7 +41,7 @@ pub enum JobFile {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PresetJob {
     pub preset: Preset,
-    /// What a GPU can send to the others on its host.
+    /// Rate of a GPU to the others on its host.
     pub inside: Option<Rate>,
     pub choices: Choices,
 }

@@ -1,4 +1,4 @@
-//! What is gone with the ranks of hosts that fail.
+//! Parts of a model that are lost with the ranks of failed hosts.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::operators::{Model, Split};
 
-/// What the remaining ranks lack.
+/// Data that the remaining ranks lack.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Losses {
     /// Parts of the model that no other rank holds, until they are loaded from where they were saved.
@@ -37,7 +37,7 @@ impl fmt::Display for Losses {
     }
 }
 
-/// More names are of no use.
+/// Maximum number of operators that are named.
 const MAX_NAMED_OPERATORS: usize = 4;
 
 impl Model {

@@ -40,7 +40,7 @@ impl PresetJob {
         })
     }
 
-    /// How its collectives go, and how fast processors of a host reach each other.
+    /// Returns the algorithms of its collectives, and the rate between GPUs of a host.
     pub fn settings(&self) -> Settings {
         Settings {
             inside: self.inside,

@@ -1,8 +1,7 @@
-//! Models as graphs of operators, each of which is split over servers of its own choice.
+//! Models as graphs of operators, each of which is split over servers of its own.
 //!
-//! A split deals the batch out evenly. What a server needs of an operator's input and does not have
-//! itself is sent to it; on the way back the same bytes go the other way. The weights of an operator
-//! that several servers hold are reduced over all of them.
+//! A split divides the batch evenly. A server receives the part of an operator's input that it lacks; in the backward
+//! pass the same bytes go in the other direction. Weights that several servers hold are reduced over all of them.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,13 +19,13 @@ use super::preset::nearest_divisor;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
     pub name: String,
-    /// Its kind, as the profile calls it.
+    /// Kind of operator in the profile.
     pub timing: String,
     /// The operators whose output it reads; all of them come before it.
     pub inputs: Vec<usize>,
     pub weights: Bytes,
     pub output_per_sample: Bytes,
-    /// Where it runs, if the file says so.
+    /// Servers of the operator, if the file sets them.
     pub servers: Option<Vec<Rank>>,
 }
 
@@ -47,7 +46,7 @@ pub enum OperatorError {
     NoTiming {
         operator: String,
         timing: String,
-        /// What the profile has instead.
+        /// Nearest kind or split in the profile.
         nearest: Option<String>,
     },
     UnmeasuredSplit {
@@ -135,13 +134,12 @@ impl fmt::Display for OperatorError {
 
 impl std::error::Error for OperatorError {}
 
-/// How fast a server adds up what it has received, in bytes per second: what the profiles' own
-/// simulator takes.
+/// Rate at which a server reduces received data, in bytes per second, as in the profiles' own simulator.
 pub const LOCAL_REDUCE_BYTES_PER_S: f64 = 50e9;
 
 impl Model {
-    /// Every operator on all servers, as far as it was measured: one that was never split that far
-    /// runs on as many as it was, and those that run on one are dealt out in turn.
+    /// Puts every operator on all servers, as far as it was measured: one with smaller measured splits uses the largest
+    /// of those, and operators on one server are assigned in turn.
     pub fn data_parallel(
         &self,
         timings: &Timings,
@@ -218,7 +216,7 @@ pub fn timing(timings: &Timings, kind: &str, parts: u32) -> Option<Timing> {
     })
 }
 
-/// What a file says, if there are such servers.
+/// Returns the split of a file, if its servers exist.
 fn there(operator: &Operator, given: &[Rank], servers: usize) -> Result<Split, OperatorError> {
     let stranger = given.iter().find(|rank| rank.index() >= servers);
     match stranger {
@@ -231,8 +229,8 @@ fn there(operator: &Operator, given: &[Rank], servers: usize) -> Result<Split, O
     }
 }
 
-/// What comes nearest to a timing that is not there: another split, or the kind whose name begins most
-/// alike.
+/// Returns the error for a missing timing, with the nearest one: another split, or the kind with the longest common
+/// prefix.
 fn unknown(operator: &Operator, timings: &Timings, parts: usize) -> OperatorError {
     let (name, timing) = (operator.name.clone(), operator.timing.clone());
     if timings.kinds().any(|kind| kind == timing) {
@@ -297,7 +295,7 @@ impl Building<'_> {
         self.splits[nth].iter().map(compute).collect()
     }
 
-    /// Forward in the order of the model, backward the other way.
+    /// Connects the forward pass in the order of the model, and the backward pass in reverse.
     fn connect(&mut self) {
         for nth in 0..self.model.operators.len() {
             for &input in &self.model.operators[nth].inputs {

@@ -1,4 +1,4 @@
-//! Jobs whose collectives go by given algorithms, held against the collectives by themselves.
+//! Jobs whose collectives use given algorithms, compared with single collectives.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const OPERATIONS: [Operation; 5] = [
     Operation::Broadcast,
 ];
 
-/// Between any two hosts there is one shortest way, so that no hash makes a difference.
+/// Any two hosts have one shortest path, so a hash makes no difference.
 fn fabrics() -> [Fabric; 4] {
     let one_way = |leaves, each| {
         fabric(&format!(
@@ -77,7 +77,7 @@ fn single_collective_job_matches_collective() {
         let members = hosts(fabric).len();
         for operation in OPERATIONS {
             for algorithm in algorithms_of(operation) {
-                // In a job, a broadcast is a stream, as if in ever finer pieces.
+                // In a job, a broadcast is a stream of arbitrarily fine pieces.
                 if (operation, algorithm) == (Operation::Broadcast, Algorithm::Ring) {
                     continue;
                 }
@@ -137,7 +137,7 @@ fn fastest_algorithm_depends_on_size() {
         }
         taken.insert(evaluation.collectives[0].algorithm.clone());
     }
-    // Uplinks carry four hosts: what goes in groups is best for much, and few steps for little.
+    // Uplinks carry four hosts: groups are best for large sizes, and few steps for small ones.
     assert!(taken.len() > 1, "{taken:?}");
 }
 
@@ -178,8 +178,8 @@ fn ranks_of_host_form_hierarchical_group() {
         evaluate(&iteration, &network, MAX_SIMULATION_WORK, &mut |_| true)
     };
     let by = |algorithm| evaluated(given(Operation::AllReduce, algorithm));
-    // Inside: three steps of 4 MB each way. Between: four rings at once through one port, six
-    // steps of 1 MB each.
+    // Inside: three steps of 4 MB in each direction. Between: four rings at once through one port, six steps of 1 MB
+    // each.
     let hierarchical = by(Algorithm::Hierarchical { group: 0 }).unwrap();
     near(hierarchical.iteration_ms, 2.0 * 3.0 * 0.5 + 4.0 * 6.0);
     let refused = by(Algorithm::Optimal).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What holds for any iteration on any fabric.
+//! Properties of any iteration on any fabric.
 
 use proptest::prelude::*;
 

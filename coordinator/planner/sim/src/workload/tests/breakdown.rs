@@ -1,8 +1,8 @@
-//! Where the time went.
+//! Tests of the breakdown of an iteration's time.
 
 use super::*;
 
-/// Rank 0 computes 2 ms and sends for 8 ms; rank 1 computes 1 ms meanwhile, and 4 ms on what comes.
+/// Rank 0 computes 2 ms and sends for 8 ms; rank 1 computes 1 ms meanwhile, and 4 ms on the received data.
 fn handover() -> Evaluation {
     let mut sketch = Sketch::of(3);
     let before = sketch.compute(0, 2, &[]);

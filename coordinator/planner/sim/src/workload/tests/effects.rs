@@ -39,8 +39,7 @@ fn three_to_one() -> Iteration {
     sketch.done()
 }
 
-/// The more work there may be, the more is reported: first nothing, then between what it lies, then what each effect
-/// has to do with it.
+/// A higher work limit allows a fuller report: first nothing, then the interval, then the cost of each effect.
 #[test]
 fn effects_beyond_work_limit_are_omitted() {
     let (fabric, iteration) = (fabric(COLLIDING_FABRIC), four_across());
@@ -156,7 +155,7 @@ fn lost_packets_resend_following_data() {
         loss: [(cable, 0.01)].into(),
         ..Effects::NONE
     };
-    // A hundred packets are under way in ten microseconds.
+    // A hundred packets are in flight in ten microseconds.
     near(effects.goodput(&fast, cable), 0.99 / (0.99 + 0.01 * 100.0));
     let healthy = fast.links().nth(1).unwrap().0;
     assert_eq!(effects.goodput(&fast, healthy), 1.0);
@@ -206,7 +205,7 @@ fn each_link_reports_loss_cost() {
     let risk = |name| lane(name).risk.unwrap();
     let goodput = effects.goodput(&switch, cable("h0"));
     near(risk("h0>switch").loss_ms, 8.0 / goodput - 9.0);
-    // What comes from h2 has time until the rest is over.
+    // Traffic from h2 has time until the rest has ended.
     assert_eq!(
         (risk("h2>switch").lost, risk("h2>switch").loss_ms),
         (0.25, 0.0)
@@ -278,7 +277,7 @@ fn messages_of_step_queue_on_uplinks() {
         ..bare()
     };
     let network = Network::new(&fabric, &placement, &carriage, settings);
-    // The third sends two at once: half of what it has under way is in each.
+    // The third sends two at once: each has half of its data in flight.
     let senders = [0, 1, 2, 2, 3].map(rank);
     let mut queues = Queues::new(&network, senders);
     let waits = senders.map(|from| {
@@ -302,7 +301,7 @@ fn each_uplink_reports_queue_cost() {
     }
 }
 
-/// How much more of an effect there is.
+/// Returns effects of a given strength.
 type More = fn(f64) -> Effects;
 
 const EACH_EFFECT: [(&str, More); 6] = [

@@ -1,4 +1,4 @@
-//! What is gone with ranks.
+//! Tests of what is lost with ranks.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Ways, collectives and lanes: figures that can be worked out by hand.
+//! Paths, collectives and lanes, compared with results computed by hand.
 
 use super::*;
 use crate::workload::traffic;
@@ -26,7 +26,7 @@ fn collectives_take_port_bound_on_switch() {
     }
 }
 
-/// Three ranks on each of four hosts, beside a transfer that takes its part of a port.
+/// Three ranks on each of four hosts, and a transfer that takes a part of a port.
 #[test]
 fn aggregated_transfers_take_same_time() {
     let mut sketch = Sketch::of(12);
@@ -72,7 +72,7 @@ fn uncontended_steps_match_collapsed_steps() {
     let iteration = collective(Operation::AllReduce, 8, 80_000_000);
     let settings = |steps| Settings { steps, ..bare() };
     let [collapsed, each] = [Steps::Collapsed, Steps::Each].map(settings);
-    // 14 steps of 10 MB, the longest way of which has four links.
+    // 14 steps of 10 MB; the longest path has four links.
     let expected = 14.0 * (10.0 + 0.008);
     near(evaluated(&iteration, &fabric, each).iteration_ms, expected);
     near(
@@ -206,7 +206,7 @@ fn given_paths_and_rings_are_used() {
     let mut sketch = Sketch::of(4);
     sketch.transfer([0, 2], 8_000_000, &[]);
     near(ms(sketch.done()), 6.0);
-    // Two rings, one each way round: half of it goes around each.
+    // Two rings, one per direction: half of the data goes around each.
     near(ms(collective(Operation::AllReduce, 4, 8_000_000)), 6.0);
 }
 

@@ -140,7 +140,7 @@ fn missing_timing_is_refused_by_name() {
     assert!(matches!(refused, OperatorError::BadSplit { parts: 0, .. }));
 }
 
-/// Of what was measured on one server, two and four.
+/// Returns a split measured on one server, two and four.
 #[test]
 fn unmeasured_split_names_nearest_measured() {
     let model = two_dense(0);

@@ -1,5 +1,5 @@
-//! Intervals held against packets: a network of queues that knows no shares, whose switches hash
-//! with a function of their own.
+//! Intervals compared with a packet simulation: a network of queues without shares, whose switches have a hash of their
+//! own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -87,8 +87,8 @@ impl Xorshift64 {
     }
 }
 
-/// Once or twice, each host sends to another one behind the other leaf: ports carry about the same,
-/// and which spine each message meets decides.
+/// Each host sends once or twice to a host at the other leaf: ports have about equal loads, and the spine of each
+/// message decides.
 fn messages(seed: u64) -> Vec<Message> {
     let mut rng = Xorshift64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut messages = Vec::new();
@@ -130,7 +130,7 @@ const RANDOM_CASES: u64 = 60;
 /// Eight hashes are tried, so that one case in nine may meet a worse one, were it for collisions
 /// alone.
 const MIN_CASES_INSIDE: usize = 54;
-/// Filling and draining the queues on the way takes a few packets' time, which shares leave out.
+/// Filling and draining queues takes the time of a few packets, which shares leave out.
 const INTERVAL_TOLERANCE: f64 = 0.01;
 
 fn covered(effects: &Effects) -> Vec<f64> {

@@ -1,4 +1,4 @@
-//! What presets send and compute, against what can be said of them without simulating.
+//! Traffic and computation of presets, compared with values known without a simulation.
 
 use std::collections::BTreeMap;
 
@@ -140,7 +140,7 @@ fn tables_send_entries_for_each_sample() {
         let evaluation = evaluated(&iteration, &ideal(ranks, 100), bare());
         let entries = evaluation.lanes.iter().map(|lane| lane.bytes).sum::<f64>();
         let sent = bytes(&iteration)["all-to-all of entries"] as f64;
-        // Of 64 tables, each sends 256 bytes for each sample that is elsewhere.
+        // Of 64 tables, each sends 256 bytes for each sample on another rank.
         let (n, samples) = (ranks as f64, 128.0);
         let expected = 64.0 * 256.0 * samples * (n - 1.0);
         if collective {
@@ -152,7 +152,7 @@ fn tables_send_entries_for_each_sample() {
     }
 }
 
-/// 64 tables of 256 ranks are 64 that send, and in four parts each all send alike.
+/// 64 tables on 256 ranks are 64 senders; in four parts each, all ranks send equally.
 #[test]
 fn table_columns_send_evenly() {
     let sends = |columns: usize| {
@@ -167,7 +167,7 @@ fn table_columns_send_evenly() {
     let [(whole, uneven), (parts, even)] = [1, 4].map(sends);
     near(whole, parts);
     near(even, 1.0);
-    // Most of what is sent is reduced, and that is alike.
+    // Most of the traffic is reductions, and these are equal.
     assert!(uneven > 1.005, "{uneven}");
 }
 

@@ -141,11 +141,11 @@ fn replayed_flows_follow_given_paths() {
     let by_hash = |seed| fare([None; 2], Routing::Hashed(Ecmp::Mixed { seed })).unwrap();
     let seeds: BTreeSet<_> = (0..20).map(by_hash).collect();
     assert_eq!(seeds, [vec![8, 8], vec![16, 16]].into());
-    // What are no neighbours cannot follow each other.
+    // Nodes that are not neighbours cannot follow each other.
     assert!(fare([Some("h1"), None], Routing::Even).is_err());
 }
 
-/// Over several ways, too: what waits begins when all parts of all before it have ended.
+/// Holds for several paths, too: a burst begins when all parts of all earlier ones have ended.
 #[test]
 fn burst_waits_for_earlier_bursts() {
     let fabric = fabric(

@@ -42,7 +42,7 @@ impl Gpu {
         KNOWN_GPUS.into_iter().find(|gpu| gpu.name == name)
     }
 
-    /// What takes this long on the measured processor, on this one.
+    /// Converts a cost on the measured GPU to this one.
     pub(super) fn scaled(&self, kind: Kind, cost: Cost) -> Cost {
         cost.times(if kind.is_arithmetic() {
             H200.peak_tflops / self.peak_tflops

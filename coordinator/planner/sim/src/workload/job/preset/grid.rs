@@ -1,4 +1,4 @@
-//! Which rank has which part of a model: slices lie closest together, then replicas, then stages.
+//! Parts of a model by rank: tensor slices are closest together, then replicas, then stages.
 
 use reweave_common::ids::Rank;
 
@@ -54,7 +54,7 @@ impl Grid {
         self.every(stage, self.expert, self.data / self.expert)
     }
 
-    /// For each slice, all replicas in groups of `size` that lie `stride` apart.
+    /// Returns for each slice all replicas in groups of `size` at distance `stride`.
     fn every(self, stage: usize, stride: usize, size: usize) -> Vec<Vec<Rank>> {
         let mut groups = Vec::new();
         for slice in 0..self.tensor {

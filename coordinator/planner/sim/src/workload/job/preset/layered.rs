@@ -151,11 +151,11 @@ struct Laying<'l> {
     /// By place: the first piece of every stage, then the second.
     pieces: Vec<&'l [Layer]>,
     chains: TaskChains,
-    /// By place, micro-batch and way.
+    /// By place, micro-batch and direction.
     steps: BTreeMap<(usize, usize, bool), Ends>,
-    /// By rank, what it waited for when it began the layer before.
+    /// Predecessors of each rank at the start of the previous layer.
     before_layer: Vec<Vec<TaskId>>,
-    /// By place and layer, the reduce-scatters of its gradients.
+    /// Reduce-scatters of gradients, by place and layer.
     scattered: BTreeMap<(usize, usize), Vec<TaskId>>,
 }
 
@@ -231,7 +231,7 @@ impl Laying<'_> {
                     }
                 }
                 Act::Exchange { bytes } => {
-                    // With all experts at home, nothing is exchanged.
+                    // If all experts are local, nothing is exchanged.
                     let groups = self.grid.expert_groups(stage).into_iter();
                     for group in groups.filter(|group| group.len() > 1) {
                         let operation = Operation::AllToAll;

@@ -12,7 +12,7 @@ pub(super) struct Layer {
     /// The weights that every replica holds, of this rank's slice.
     pub(super) parameters: u64,
     pub(super) output_bytes: u64,
-    /// What the ranks of a slice reduce among them, after each half of the layer.
+    /// Bytes that the ranks of a slice reduce after each half of the layer.
     pub(super) sliced_bytes: Option<u64>,
     pub(super) experts: Option<Experts>,
 }
@@ -21,18 +21,18 @@ pub(super) struct Layer {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Experts {
     pub(super) cost: Cost,
-    /// Of the experts on this rank.
+    /// Parameters of the experts on this rank.
     pub(super) parameters: u64,
-    /// What a rank gives away and keeps, to the experts and again back.
+    /// Bytes that a rank sends and keeps, to the experts and back.
     pub(super) exchanged_bytes: u64,
 }
 
 /// bf16.
 const BYTES_PER_VALUE: u64 = 2;
-/// What products of large matrices reached on the measured processor.
+/// Throughput of large matrix products on the measured GPU.
 const MATMUL_TFLOPS: f64 = 800.3;
 
-/// How one rank sees a model.
+/// The part of a model on one rank.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     pub(super) gpu: Gpu,
@@ -164,7 +164,7 @@ impl Mixture {
         }
     }
 
-    /// All experts are visited alike. `token_bytes` go there and back for each visit.
+    /// Tokens are spread evenly over all experts. `token_bytes` are sent in each direction per visit.
     fn half(&self, view: &View, tokens: f64, token_bytes: u64) -> Result<Experts, PresetError> {
         if !self.experts.is_multiple_of(view.expert) {
             return Err(PresetError::UnevenExperts {

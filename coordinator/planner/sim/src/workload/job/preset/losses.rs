@@ -1,4 +1,4 @@
-//! What of a preset is gone with some of its ranks.
+//! Parts of a preset that are lost with some of its ranks.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,9 @@
-//! What a rank of a preset needs of its memory, roughly.
+//! Approximate memory of a rank of a preset.
 //!
-//! Training in mixed precision keeps, for each parameter, its bf16 value, its gradient, and twelve
-//! bytes of the optimizer (the full value and two moments); zero stages deal these out. Of a sample,
-//! a layer keeps what its way back needs: of a transformer about 17 times its output (34 bytes for
-//! each value of two bytes), a part of which for each slice, and of other layers their input and
-//! output. Buffers for communication and fragmentation are left out.
+//! Mixed-precision training keeps for each parameter its bf16 value, its gradient, and twelve bytes of the optimizer
+//! (the full value and two moments); zero stages distribute these. For the backward pass a layer keeps activations of
+//! each sample: for a transformer about 17 times its output (34 bytes per two-byte value), partly divided by slices,
+//! and for other layers their input and output. Communication buffers and fragmentation are left out.
 
 use reweave_common::units::Bytes;
 
@@ -14,9 +13,9 @@ use super::{DENSE_LAYERS, Family, Layered, Preset, PresetError, Zero, embedding,
 
 const WEIGHT_BYTES: f64 = 2.0;
 const OPTIMIZER_BYTES: f64 = 12.0;
-/// By which a row of a table learns.
+/// Optimizer state per row of a table.
 const ROW_STATE_BYTES: f64 = 4.0;
-/// Kept for the way back, against the output.
+/// Activations kept for the backward pass, relative to the output.
 const TRANSFORMER_ACTIVATION_RATIO: f64 = 17.0;
 const OTHER_ACTIVATION_RATIO: f64 = 2.0;
 

@@ -20,7 +20,7 @@ pub use profile::{Cost, Kind, Measured, Point, measured};
 
 use layers::{Layer, View};
 
-/// What of a model's state is spread over its replicas.
+/// Parts of a model's state that are distributed over its replicas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Zero {
     #[default]
@@ -38,7 +38,7 @@ impl Zero {
     }
 }
 
-/// How a model is spread over ranks.
+/// Distribution of a model over ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parallelism {
     /// Replicas; as many as there is room for when it is not said.
@@ -52,7 +52,7 @@ pub struct Parallelism {
     pub microbatches: usize,
     /// Replicas over which the experts of a layer are spread.
     pub expert: usize,
-    /// Parts that the columns of each embedding table are dealt out in.
+    /// Number of parts into which the columns of each embedding table are divided.
     pub columns: usize,
     pub zero: Zero,
 }
@@ -73,7 +73,7 @@ impl Default for Parallelism {
 }
 
 impl Parallelism {
-    /// How many pieces the layers are cut into.
+    /// Returns the number of pieces of the layers.
     pub(super) fn places(&self) -> usize {
         self.pipeline * self.interleave
     }
@@ -95,12 +95,12 @@ enum Family {
     Tables {
         model: &'static str,
         tables: usize,
-        /// Of each table.
+        /// Rows of each table.
         rows: u64,
     },
 }
 
-/// Every preset by its name, and by its size where it comes in several; the first is the default.
+/// Presets by name, and by size if there are several; the first size is the default.
 const PRESETS: [(&str, &[(&str, Family)]); 10] = [
     ("vgg16", &[("", chain("vgg16"))]),
     ("vgg19", &[("", chain("vgg19"))]),
@@ -154,14 +154,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     PRESETS.iter().map(|(name, _)| *name)
 }
 
-/// The sizes that a preset comes in; none where there is only one.
+/// Returns the sizes of a preset; none if there is only one.
 pub fn sizes(name: &str) -> impl Iterator<Item = &'static str> {
     let preset = PRESETS.iter().find(|(known, _)| *known == name);
     let sizes = preset.into_iter().flat_map(|(_, sizes)| sizes.iter());
     sizes.map(|(size, _)| *size).filter(|size| !size.is_empty())
 }
 
-/// How many samples an iteration takes.
+/// Samples per iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Batch {
     /// Over all replicas.
@@ -179,7 +179,7 @@ pub struct Preset {
     pub gpu: Gpu,
     pub gpus_per_host: usize,
     pub gradient_bytes: u64,
-    /// Whether activations are computed again on the way back rather than kept.
+    /// Whether activations are recomputed in the backward pass instead of being kept.
     pub recompute: bool,
     /// Embedding tables, for the models that have some, and the rows of each.
     pub tables: Option<usize>,
@@ -187,7 +187,7 @@ pub struct Preset {
     pub parallelism: Parallelism,
 }
 
-/// Layers times micro-batches times ranks, both ways.
+/// Maximum of layers times micro-batches times ranks, for both passes.
 const MAX_STEPS: usize = 1 << 23;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -317,7 +317,7 @@ impl fmt::Display for PresetError {
 
 impl std::error::Error for PresetError {}
 
-/// The largest part that is no larger than is wanted, and into which the whole can be dealt out.
+/// Returns the largest divisor of the whole that is not above the wanted number.
 pub(in crate::workload::job) fn nearest_divisor(whole: u64, wanted: u64) -> u64 {
     let fits = |part: &u64| whole.is_multiple_of(*part);
     (1..=wanted.min(whole)).rev().find(fits).unwrap_or(1)
@@ -349,8 +349,8 @@ impl Preset {
         matches!(self.family, Family::Tables { .. })
     }
 
-    /// In how many parts the columns of each table can be dealt out, up to where each rank holds
-    /// one; nothing where there are no tables.
+    /// Returns the numbers of parts into which the columns of each table can be divided, up to one per rank; none
+    /// without tables.
     pub fn columns(&self, ranks: usize) -> Option<Vec<usize>> {
         let Family::Tables { tables, .. } = self.family else {
             return None;
@@ -400,7 +400,7 @@ impl Preset {
         }
     }
 
-    /// Of one replica.
+    /// Returns the samples of one replica.
     fn samples(&self, data: usize) -> Result<u64, PresetError> {
         match self.batch {
             Batch::PerReplica(batch) => Ok(batch),
@@ -438,7 +438,7 @@ impl Preset {
         plan.iteration()
     }
 
-    /// As one micro-batch meets them; `samples` are those of a replica.
+    /// Returns the layers for one micro-batch; `samples` are those of a replica.
     fn layers(&self, layered: Layered, samples: u64) -> Result<Vec<Layer>, PresetError> {
         let spread = &self.parallelism;
         let micro = dealt_out(samples, spread.microbatches, "micro-batches")?;

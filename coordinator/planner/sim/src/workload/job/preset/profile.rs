@@ -1,4 +1,4 @@
-//! What was measured of the presets' layers, and what that says of other batches.
+//! Measured times of the presets' layers, and interpolation for other batches.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// One layer, or as many alike as `count` says.
+/// One layer, or `count` equal ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     pub model: String,
@@ -54,7 +54,7 @@ pub struct Measured {
     pub seq: u32,
     pub parameters: u64,
     pub output_bytes_per_sample: u64,
-    /// By batch, the smallest first.
+    /// By batch, smallest first.
     pub points: Vec<Point>,
 }
 
@@ -104,7 +104,7 @@ fn point(text: &str) -> Option<Point> {
     })
 }
 
-/// What one layer takes for one batch.
+/// Cost of one layer for one batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
     pub forward_ms: f64,

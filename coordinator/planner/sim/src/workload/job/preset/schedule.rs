@@ -1,5 +1,4 @@
-//! In which order a stage of a pipeline works: one forward, one backward, also where each stage has
-//! several pieces of the model.
+//! Order of the work of a pipeline stage: one forward, one backward, also for several pieces of the model per stage.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PassDirection {
@@ -11,7 +10,7 @@ pub(super) enum PassDirection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) direction: PassDirection,
-    /// Which of the stage's pieces: the first of all stages come before the second of any.
+    /// Piece of the stage: the first pieces of all stages come before the second ones.
     pub(super) piece: usize,
     pub(super) micro: usize,
 }
@@ -44,7 +43,7 @@ impl Shape {
         steps
     }
 
-    /// As many micro-batches as there are stages go through one piece, then through the next.
+    /// As many micro-batches as stages go through one piece, and then through the next.
     fn nth(self, direction: PassDirection, nth: usize) -> Step {
         if self.pieces == 1 {
             return Step {

@@ -1,6 +1,5 @@
-//! The iteration of a model with embedding tables: each table, or each part of its columns, is held by
-//! one rank, and what is looked up there goes to those that have the samples. The dense layers are on
-//! every rank.
+//! The iteration of a model with embedding tables: one rank holds each table, or each part of its columns, and the
+//! looked-up rows go to the ranks with the samples. The dense layers are on every rank.
 
 use std::time::Duration;
 
@@ -15,19 +14,19 @@ use super::task_chains::TaskChains;
 pub(super) struct Tables<'t> {
     pub(super) bottom: &'t [Layer],
     pub(super) top: &'t [Layer],
-    /// By rank, how many parts of tables it holds.
+    /// Number of parts of tables on each rank.
     pub(super) held: Vec<usize>,
-    /// Of looking up the whole batch in one of them.
+    /// Cost to look up the whole batch in one of them.
     pub(super) lookup: Cost,
     pub(super) entry_bytes: u64,
-    /// Of one rank.
+    /// Samples of one rank.
     pub(super) samples: u64,
     pub(super) ranks: usize,
     pub(super) gradient_bytes: u64,
 }
 
-/// By rank, how many of this many parts it holds. The hosts take turns, and so do the ranks of each, so that parts that
-/// are few use the ports of all hosts.
+/// Returns the number of parts on each rank. Hosts take turns, and so do the ranks of each, so that a few parts use the
+/// ports of all hosts.
 pub(super) fn dealt_out(parts: usize, ranks: usize, of_a_host: usize) -> Vec<usize> {
     let mut turns: Vec<_> = (0..ranks).collect();
     turns.sort_by_key(|rank| (rank % of_a_host, rank / of_a_host));
@@ -56,7 +55,7 @@ impl Tables<'_> {
         chains.builder.build().map_err(PresetError::Iteration)
     }
 
-    /// Of each rank, where all hold as many.
+    /// Returns the number of parts per rank, if all have the same.
     fn held_by_each(&self) -> Option<usize> {
         let first = *self.held.first()?;
         self.held.iter().all(|&held| held == first).then_some(first)
@@ -92,8 +91,8 @@ impl Tables<'_> {
         }
     }
 
-    /// From those that hold tables to those that have samples, or back. For each rank, what has
-    /// arrived there.
+    /// Exchanges rows between ranks with tables and ranks with samples. Returns for each rank the tasks of the
+    /// arrivals.
     fn exchange(&self, chains: &mut TaskChains, before: &[TaskId], back: bool) -> Vec<Vec<TaskId>> {
         let name = if back {
             "all-to-all of gradients"

@@ -1,4 +1,4 @@
-//! What ranks do one thing after the other, while an iteration is put together.
+//! Sequences of tasks per rank, for building an iteration.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use reweave_common::units::Bytes;
 
 pub(super) struct TaskChains {
     pub(super) builder: IterationBuilder,
-    /// By rank, what its next task waits for.
+    /// Predecessors of each rank's next task.
     tails: Vec<Vec<TaskId>>,
 }
 
