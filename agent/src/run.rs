@@ -124,7 +124,7 @@ fn handle(
         AgentEvent::Instructed(Instruction::Probe(list)) => agent.probe_hosts(list),
         AgentEvent::Instructed(Instruction::Closely(it)) => looks.handle_asked(Instant::now(), it),
         AgentEvent::Instructed(Instruction::Install(install)) => {
-            answer(uplink, agent.install(install))
+            answer(uplink, agent.install(install));
         }
         AgentEvent::Instructed(Instruction::Unconfirmed(it)) => {
             answer(uplink, agent.install_unconfirmed(it));

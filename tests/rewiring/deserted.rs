@@ -121,7 +121,7 @@ fn last_instructions(world: &World) -> BTreeMap<NodeId, LastInstruction> {
                 }
             }
             Change::ConfirmIntent { .. } => {
-                last_instruction.values_mut().for_each(|it| it.stays = true)
+                last_instruction.values_mut().for_each(|it| it.stays = true);
             }
             _ => {}
         }

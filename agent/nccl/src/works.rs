@@ -241,7 +241,7 @@ impl Works {
         let is_its = self.tickets.get(place)?.load(Acquire) == ticket;
         is_its.then(|| {
             slot.touched
-                .store(self.shared_flags.0.tick.load(Relaxed), Relaxed)
+                .store(self.shared_flags.0.tick.load(Relaxed), Relaxed);
         })?;
         Some(slot)
     }

@@ -188,7 +188,7 @@ impl Controller {
             Phase::Approved => start::begin(turn, &rollout.plan, self.waited(turn)),
             Phase::Migrating(migration) if rollback::is_given_up(turn, rollout, migration) => {}
             Phase::Migrating(migration) if migration.is_over() => {
-                self.arrive(turn, rollout, migration)
+                self.arrive(turn, rollout, migration);
             }
             Phase::Migrating(migration) => self.advance_migration(turn, rollout, migration),
         }

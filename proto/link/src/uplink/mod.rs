@@ -232,7 +232,7 @@ async fn listen<D: MemberProtocol>(
         let heard = session.receive::<D::Heard>(Channel::Commands).await;
         match heard.map(Into::into) {
             Ok(Order::Instructed(instruction)) => {
-                drop(tell.send(UplinkEvent::Instructed(instruction)).await)
+                drop(tell.send(UplinkEvent::Instructed(instruction)).await);
             }
             // An answer without a waiting request is ignored.
             Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),

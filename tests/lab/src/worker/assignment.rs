@@ -134,7 +134,7 @@ mod tests {
         let one_twice = |answer: &mut Value| answer["flows"][1]["id"] = json!(3);
         assert!(refusal(one_twice).contains("flow 3 stands there twice"));
         let same_addresses = |answer: &mut Value| {
-            answer["flows"][1]["source"] = answer["flows"][0]["source"].clone()
+            answer["flows"][1]["source"] = answer["flows"][0]["source"].clone();
         };
         assert!(refusal(same_addresses).contains("flow 2 stands there twice"));
         let gap = |answer: &mut Value| answer["flows"][0]["nth"] = json!(2);

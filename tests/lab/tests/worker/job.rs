@@ -76,7 +76,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    fn to_json(&self) -> Value {
+    fn to_json(self) -> Value {
         json!({
             "id": self.id,
             "from": self.from,
@@ -274,7 +274,7 @@ fn assignment(order: &Order, rank: usize, program: &Program, flows: &[Flow]) -> 
         "program": program,
         "iterations": order.iterations,
         "transport": order.transport.name(),
-        "flows": own.map(Flow::to_json).collect::<Vec<_>>(),
+        "flows": own.map(|flow| flow.to_json()).collect::<Vec<_>>(),
     })
 }
 

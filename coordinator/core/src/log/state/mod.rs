@@ -223,7 +223,7 @@ impl State {
                 migration.turn_back(migration_plan, reasons);
             }),
             Change::DrainProof { generation, .. } => {
-                self.on_migration(generation, Migration::prove)
+                self.on_migration(generation, Migration::prove);
             }
             Change::CircuitIntent {
                 plan,
@@ -232,7 +232,7 @@ impl State {
             } => self.switch(plan, generation, token, moves),
             Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
             Change::LightCame { generation } => {
-                self.on_migration(generation, Migration::light_came)
+                self.on_migration(generation, Migration::light_came);
             }
             Change::Held {
                 generation,
