@@ -81,14 +81,37 @@ distribution_has_rustup() {
     has apt-cache && [[ $(apt-cache policy rustup 2>/dev/null) == *"Candidate: "[0-9]* ]]
 }
 
+# Downloads rustup's own installer. The toolchain goes into this user's home.
+download_rustup() {
+    local source folder
+    source=https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu
+    say "downloading rustup from $source (installs the Rust toolchain; this distribution has no package of it)"
+    has curl || {
+        require_apt "curl (downloads rustup)" curl ca-certificates
+        apt_install curl ca-certificates
+    }
+    folder=$(mktemp -d)
+    curl --proto "=https" --fail --silent --show-error --location --retry 5 \
+        --output "$folder/rustup-init" "$source/rustup-init" \
+        --output "$folder/sha256" "$source/rustup-init.sha256" ||
+        fail "rustup could not be downloaded: curl's words above say why." \
+            "Install it from https://rustup.rs and run this again."
+    [[ $(cut -c1-64 "$folder/sha256") == $(sha256sum "$folder/rustup-init" | cut -c1-64) ]] ||
+        fail "the downloaded rustup is damaged: its checksum is not that of $source/rustup-init.sha256"
+    chmod +x "$folder/rustup-init"
+    "$folder/rustup-init" -y --quiet --no-modify-path --profile minimal --default-toolchain stable >&2
+    rm -r "$folder"
+}
+
 ensure_rustup() {
     has rustup && return
-    distribution_has_rustup ||
-        fail "missing: Rust $rust_needed or newer (found: $(rust_version || echo none)), and this" \
-            "distribution has no rustup package. Install it from https://rustup.rs and run this again."
-    require_apt "rustup (installs the Rust toolchain)" rustup
-    say "installing rustup (installs the Rust toolchain)"
-    apt_install rustup
+    if distribution_has_rustup; then
+        require_apt "rustup (installs the Rust toolchain)" rustup
+        say "installing rustup (installs the Rust toolchain)"
+        apt_install rustup
+    else
+        download_rustup
+    fi
     hash -r
 }
 
