@@ -54,15 +54,6 @@ pub struct Nic {
     pub gpu: Option<u16>,
 }
 
-impl Nic {
-    fn series(&self) -> Series {
-        (self.host, self.purpose, self.plane)
-    }
-}
-
-/// NICs that are told apart by their rails: those of one host, use and plane.
-type Series = (NodeId, NicUse, Option<u16>);
-
 /// Declared properties of a NIC. Without a rail, it gets the lowest one that is free.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NicSpec {
@@ -196,10 +187,23 @@ impl Fabric {
 pub(super) struct DeclaredNics {
     /// NICs without a declared rail, in the order of their links.
     unnumbered: Vec<NicId>,
-    rails: BTreeSet<(Series, u16)>,
+    /// Declared rails, by host, use, number and plane.
+    rails: BTreeSet<(NodeId, NicUse, u16, Option<u16>)>,
     interfaces: BTreeSet<(NodeId, String)>,
     /// Nodes that a declared NIC joins.
     joined: BTreeSet<[NodeId; 2]>,
+}
+
+impl DeclaredNics {
+    /// Whether the host has a NIC with this rail in the same plane. A NIC without a plane is in every plane.
+    fn has_rail(&self, host: NodeId, purpose: NicUse, rail: u16, plane: Option<u16>) -> bool {
+        let is_in = |plane| self.rails.contains(&(host, purpose, rail, plane));
+        if plane.is_some() {
+            return is_in(plane) || is_in(None);
+        }
+        let [first, last] = [None, Some(u16::MAX)].map(|plane| (host, purpose, rail, plane));
+        self.rails.range(first..=last).next().is_some()
+    }
 }
 
 impl FabricBuilder {
@@ -245,12 +249,13 @@ impl FabricBuilder {
 
     /// Gives each NIC without a declared rail the lowest that no other NIC of its host, use and plane has.
     pub(super) fn number_rails(&mut self) {
-        let mut next: BTreeMap<Series, u16> = BTreeMap::new();
-        for &id in &self.declared_nics.unnumbered {
+        let declared = &self.declared_nics;
+        let mut next: BTreeMap<_, u16> = BTreeMap::new();
+        for &id in &declared.unnumbered {
             let nic = &mut self.fabric.nics.all[id.index()];
-            let series = nic.series();
-            let rail = next.entry(series).or_default();
-            while *rail < u16::MAX && self.declared_nics.rails.contains(&(series, *rail)) {
+            let (host, purpose, plane) = (nic.host, nic.purpose, nic.plane);
+            let rail = next.entry((host, purpose, plane)).or_default();
+            while *rail < u16::MAX && declared.has_rail(host, purpose, *rail, plane) {
                 *rail += 1;
             }
             nic.rail = *rail;
@@ -270,10 +275,13 @@ impl FabricBuilder {
             numa: spec.numa,
             gpu: spec.gpu,
         };
-        let series = nic.series();
+        let (purpose, plane) = (nic.purpose, nic.plane);
         let id = self.fabric.nics.push(nic);
         match spec.rail {
-            Some(rail) => self.declared_nics.rails.extend([(series, rail)]),
+            Some(rail) => self
+                .declared_nics
+                .rails
+                .extend([(host, purpose, rail, plane)]),
             None => self.declared_nics.unnumbered.push(id),
         }
         id
@@ -314,14 +322,15 @@ impl FabricBuilder {
                 return Err(WiringError::DuplicateAddress { address });
             }
         }
-        let series = (host, NicUse::Training, spec.plane);
-        let rail = spec.rail.filter(|_| spec.purpose == NicUse::Training);
-        match rail.filter(|&rail| self.declared_nics.rails.contains(&(series, rail))) {
+        let (purpose, plane) = (spec.purpose, spec.plane);
+        let rail = spec.rail.filter(|_| purpose == NicUse::Training);
+        let has_rail = |&rail: &u16| self.declared_nics.has_rail(host, purpose, rail, plane);
+        match rail.filter(has_rail) {
             None => Ok(()),
             Some(rail) => Err(WiringError::DuplicateRail {
                 host: name(),
                 rail,
-                plane: spec.plane,
+                plane,
             }),
         }
     }
@@ -333,5 +342,139 @@ impl FabricBuilder {
             host: self.fabric.name(host).to_owned(),
             to: self.fabric.name(to).to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Document;
+
+    /// A text, its nodes, links, NICs and rails, and the name of its last link.
+    type OldFile = (&'static str, [usize; 4], &'static str);
+
+    /// All that describe a fabric and were written before NICs could be declared.
+    #[rustfmt::skip]
+    const OLD_FILES: [OldFile; 12] = [
+        (include_str!("../../../tests/lab/scenarios/two-leaves.toml"), [12, 12, 8, 1], "leaf1-spine1"),
+        (include_str!("../../../tests/lab/scenarios/collision.toml"), [12, 12, 8, 1], "leaf1-spine1"),
+        (include_str!("../../../tests/lab/scenarios/leaf-spine.toml"), [8, 8, 4, 1], "leaf1-spine1"),
+        (include_str!("../../../tests/lab/scenarios/ideal.toml"), [5, 4, 4, 1], "h3-switch"),
+        (include_str!("../../../tests/lab/scenarios/graph.toml"), [6, 8, 4, 2], "relay-tail.1"),
+        (include_str!("../../../tests/lab/scenarios/direct.toml"), [6, 12, 0, 0], "h5-h1"),
+        (include_str!("../../../tests/lab/scenarios/patterns.toml"), [8, 16, 0, 0], "h7-h2"),
+        (include_str!("../../../tests/lab/scenarios/optical.toml"), [4, 24, 0, 0], "h2-h3.3"),
+        (include_str!("../../../tests/demo/clusters/racks.toml"), [14, 16, 8, 1], "leaf3-spine1"),
+        (include_str!("../../../tests/demo/clusters/ring.toml"), [6, 135, 0, 0], "h4-h5.8"),
+        (include_str!("../../../tests/circuits/thirds.toml"), [4, 54, 0, 0], "h3-h0.8"),
+        (include_str!("../../../tests/rewiring/model/two.toml"), [2, 9, 0, 0], "h0-h1.8"),
+    ];
+
+    /// Reads a fabric file, or the fabric in a scenario file.
+    fn fabric(text: &str) -> Fabric {
+        let mut table = Document::new("f.toml", text).table().unwrap();
+        let inner = table.take_table("fabric").unwrap();
+        Fabric::from_table(inner.unwrap_or(table)).unwrap()
+    }
+
+    #[test]
+    fn old_files_read_as_before() {
+        for (text, counts, last) in OLD_FILES {
+            let fabric = fabric(text);
+            let (nodes, links) = (fabric.nodes().len(), fabric.links().len());
+            let rails = usize::from(fabric.rail_count());
+            assert_eq!([nodes, links, fabric.nics().len(), rails], counts, "{text}");
+            let (id, _) = fabric.links().last().unwrap();
+            assert_eq!(fabric.link_name(id), last);
+            assert!(!fabric.has_declared_nics());
+            for (node, it) in fabric.nodes() {
+                let nics = fabric.nics_of(node).iter().map(|&id| fabric.nic(id));
+                let found: Vec<_> = nics.map(|nic| (nic.link, nic.rail, nic.purpose)).collect();
+                let cables = fabric
+                    .links_of(node)
+                    .iter()
+                    .filter(|_| it.role == Role::Host);
+                let implied = cables
+                    .zip(0_u16..)
+                    .map(|(&link, rail)| (link, rail, NicUse::Training));
+                assert_eq!(found, implied.collect::<Vec<_>>(), "{}", it.name);
+            }
+        }
+    }
+
+    /// A host with a NIC at each of two leaves.
+    fn two_rails() -> (FabricBuilder, [NodeId; 4]) {
+        let mut builder = FabricBuilder::new();
+        let names = [("h0", Role::Host), ("h1", Role::Host)];
+        let leaves = [("leaf0", Role::Switch), ("leaf1", Role::Switch)];
+        let add = |(name, role)| builder.add_node(name, role).unwrap();
+        let nodes = [names[0], names[1], leaves[0], leaves[1]].map(add);
+        for (rail, &leaf) in nodes[2..].iter().enumerate() {
+            let spec = NicSpec {
+                rail: Some(rail as u16),
+                address: Some(Ipv4Addr::new(10, rail as u8, 0, 1)),
+                ..NicSpec::default()
+            };
+            let rate = Rate::from_bits_per_s(1_000_000);
+            let added = builder.add_nic(nodes[0], leaf, rate, Duration::ZERO, spec);
+            added.unwrap();
+        }
+        (builder, nodes)
+    }
+
+    #[test]
+    fn remaining_nics_keep_their_rails() {
+        let (builder, [h0, _, _, leaf1]) = two_rails();
+        let fabric = builder.build();
+        let less = fabric.less(&[LinkId::from_index(0)].into());
+        let nics: Vec<_> = less.nics().collect();
+        assert_eq!(nics.len(), 1);
+        let (id, nic) = nics[0];
+        let link = LinkId::from_index(0);
+        assert_eq!((nic.host, nic.link, nic.rail), (h0, link, 1));
+        assert_eq!(less.nics_of(h0), [id]);
+        assert_eq!(less.nic_at(link), Some(id));
+        assert_eq!(less.nic_with(Ipv4Addr::new(10, 1, 0, 1)), Some(id));
+        assert_eq!(less.nic_with(Ipv4Addr::new(10, 0, 0, 1)), None);
+        assert_eq!(less.leaf_of(id), Some(leaf1));
+        assert!(less.has_declared_nics());
+        assert_eq!(fabric.less(&BTreeSet::new()), fabric);
+    }
+
+    #[test]
+    fn undeclared_rail_is_lowest_free() {
+        let (mut builder, [h0, h1, leaf0, leaf1]) = two_rails();
+        let rate = Rate::from_bits_per_s(1_000_000);
+        let mut add = |host, to, spec| builder.add_nic(host, to, rate, Duration::ZERO, spec);
+        let third = add(h0, leaf0, NicSpec::default()).unwrap();
+        let storage = NicSpec {
+            purpose: NicUse::Storage,
+            ..NicSpec::default()
+        };
+        let storage = add(h0, leaf0, storage).unwrap();
+        let of_plane = |plane| NicSpec {
+            plane: Some(plane),
+            ..NicSpec::default()
+        };
+        let planes = [0, 1, 0].map(|plane| add(h1, leaf1, of_plane(plane)).unwrap());
+        let fabric = builder.build();
+        let rail = |id| fabric.nic(id).rail;
+        assert_eq!([third, storage].map(rail), [2, 0]);
+        assert_eq!(planes.map(rail), [0, 0, 1]);
+        let of_h0 = fabric.nics_of(h0).iter().map(|&id| id.index());
+        assert_eq!(of_h0.collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(fabric.rail_count(), 3);
+    }
+
+    #[test]
+    fn link_beside_nic_is_refused() {
+        let (mut builder, [h0, h1, leaf0, _]) = two_rails();
+        let rate = Rate::from_bits_per_s(1_000_000);
+        let error = builder.connect([leaf0, h0], 1, rate, Duration::ZERO);
+        let expected = "h0 and leaf0 are linked by a [[link]] already; write the NIC alone";
+        assert_eq!(error.unwrap_err().to_string(), expected);
+        let taken = builder.set_address(h1, Ipv4Addr::new(10, 1, 0, 1));
+        assert!(taken.is_err());
+        builder.set_address(h0, Ipv4Addr::new(10, 1, 0, 1)).unwrap();
     }
 }

@@ -45,13 +45,16 @@ impl Reader<'_> {
         node: NodeId,
         address: &Spanned<String>,
     ) -> Result<(), InputError> {
+        let parsed = self.ipv4(address)?;
+        self.fit(address, builder.set_address(node, parsed))
+    }
+
+    pub(super) fn ipv4(&self, address: &Spanned<String>) -> Result<Ipv4Addr, InputError> {
         let text = address.get_ref();
-        let problem = |_| {
+        text.parse().map_err(|_| {
             let problem = format!("{text:?} is not an IPv4 address");
             self.0.error(address.span(), problem)
-        };
-        let parsed: Ipv4Addr = text.parse().map_err(problem)?;
-        self.fit(address, builder.set_address(node, parsed))
+        })
     }
 
     /// Adds optical switches first, then fibres, and then circuits.
@@ -108,7 +111,7 @@ impl Reader<'_> {
         db.map_or(Ok(Loss::default()), |db| self.0.loss(db))
     }
 
-    fn interface(&self, name: &Spanned<String>) -> Result<String, InputError> {
+    pub(super) fn interface(&self, name: &Spanned<String>) -> Result<String, InputError> {
         /// Maximum length of an interface name on Linux.
         const MAX_NAME_BYTES: usize = 15;
         let text = name.get_ref();
