@@ -10,6 +10,7 @@ use super::{FabricBuilder, Reader};
 use crate::circuit::{Circuit, PortId};
 use crate::ids::NodeId;
 use crate::input::InputError;
+use crate::names;
 use crate::units::Loss;
 
 /// Maximum number of ports; the largest devices have some hundreds.
@@ -112,12 +113,8 @@ impl Reader<'_> {
     }
 
     pub(super) fn interface(&self, name: &Spanned<String>) -> Result<String, InputError> {
-        /// Maximum length of an interface name on Linux.
-        const MAX_NAME_BYTES: usize = 15;
         let text = name.get_ref();
-        if (1..=MAX_NAME_BYTES).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_graphic())
-        {
+        if names::is_interface(text) {
             return Ok(text.clone());
         }
         let problem = format!("{text:?} is not an interface name");
