@@ -118,7 +118,7 @@ impl Fabric {
     /// then of the file. None for what is no host.
     pub fn nics_of(&self, host: NodeId) -> &[NicId] {
         let of_host = self.nics.of_host.get(host.index());
-        of_host.map_or(&[], Vec::as_slice)
+        of_host.map_or(&[][..], Vec::as_slice)
     }
 
     /// Returns the NIC that this link ends at. Of a link between two hosts, it is the NIC of its first end.
