@@ -7,7 +7,7 @@ use std::time::Duration;
 use reweave_agent_core::counters::HealthBook;
 use reweave_agent_core::links::LinkCount;
 use reweave_agent_core::spare::spare;
-use reweave_common::hardware::{HardwareAddress, Machine, Nic};
+use reweave_common::hardware::{HardwareAddress, Machine, NicReport};
 use reweave_common::health::Health;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading};
@@ -41,7 +41,7 @@ struct HostSnapshot {
 
 #[derive(Default)]
 struct Facts {
-    nics: Vec<Nic>,
+    nics: Vec<NicReport>,
     hardware: Vec<HardwareAddress>,
     machine: Option<Machine>,
 }

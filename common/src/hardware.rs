@@ -11,7 +11,8 @@ use crate::units::{Bytes, Rate};
 
 /// The capabilities of a NIC, and the negotiated values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Nic {
+#[serde(rename = "Nic")]
+pub struct NicReport {
     #[serde(deserialize_with = "crate::printable::text")]
     pub interface: String,
     #[serde(deserialize_with = "crate::printable::optional_text")]

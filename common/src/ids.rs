@@ -42,6 +42,10 @@ index! {
     LinkId
 }
 index! {
+    /// A NIC of a host of a fabric.
+    NicId
+}
+index! {
     /// An optical switch of a fabric.
     OpticalId
 }

@@ -11,6 +11,14 @@ pub fn is_plain(name: &str, longest: usize) -> bool {
         && name.chars().all(plain)
 }
 
+/// Whether an interface of Linux can have this name. Names with spaces or control characters are refused.
+pub fn is_interface(name: &str) -> bool {
+    /// `IFNAMSIZ` less the zero at its end.
+    const MAX_INTERFACE_BYTES: usize = 15;
+    (1..=MAX_INTERFACE_BYTES).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// Returns the error for an invalid name of a `what`.
 pub fn refusal(name: &str, what: &str) -> String {
     format!(

@@ -7,7 +7,7 @@ use crate::bandwidth::BandwidthReading;
 use crate::collective::RankReading;
 use crate::flow::FlowKey;
 use crate::forwarding_state::ForwardingState;
-use crate::hardware::{HardwareAddress, Lack, Machine, Neighbour, Nic};
+use crate::hardware::{HardwareAddress, Lack, Machine, Neighbour, NicReport};
 use crate::health::Health;
 use crate::moment::Moment;
 use crate::periodicity::Periodicity;
@@ -50,7 +50,7 @@ pub enum Reading {
 #[serde(rename_all = "snake_case")]
 pub enum HostReading {
     Health(Health),
-    Nic(Box<Nic>),
+    Nic(Box<NicReport>),
     Machine(Machine),
     Neighbour(Box<Neighbour>),
     /// An interface that no longer exists.

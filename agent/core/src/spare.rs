@@ -1,11 +1,11 @@
 //! Spare capacity of interfaces: the speed of the link less the rate of its counters.
 
-use reweave_common::hardware::Nic;
+use reweave_common::hardware::NicReport;
 use reweave_common::sample::{Counters, Spare};
 use reweave_common::units::Rate;
 
 /// None where the speed is not known, the interface is down, or it was read for the first time.
-pub fn spare(nic: &Nic, counters: &Counters) -> Option<Spare> {
+pub fn spare(nic: &NicReport, counters: &Counters) -> Option<Spare> {
     let capacity = nic.speed.filter(|_| counters.up)?;
     let left = |carried: Rate| {
         let left = capacity.bits_per_s().saturating_sub(carried.bits_per_s());
@@ -38,10 +38,10 @@ mod tests {
         }
     }
 
-    fn nic(gbps: Option<f64>) -> Nic {
-        Nic {
+    fn nic(gbps: Option<f64>) -> NicReport {
+        NicReport {
             speed: gbps.and_then(Rate::from_gbps),
-            ..Nic::default()
+            ..NicReport::default()
         }
     }
 

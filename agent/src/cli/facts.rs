@@ -11,7 +11,7 @@ use reweave_agent::host::Host;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::rdma::Helper;
 use reweave_agent::role::Role;
-use reweave_common::hardware::{Lack, Machine, Neighbour, Nic, Pcie};
+use reweave_common::hardware::{Lack, Machine, Neighbour, NicReport, Pcie};
 use reweave_common::rdma::RdmaPort;
 use reweave_common::sample::{HostReading, Interface};
 use reweave_common::units::Bytes;
@@ -23,7 +23,7 @@ use super::{Facts as Arguments, Form, out, rdma, table};
 #[derive(Default, Serialize)]
 struct Facts {
     interfaces: Vec<Interface>,
-    nics: Vec<Nic>,
+    nics: Vec<NicReport>,
     machine: Option<Machine>,
     neighbours: Vec<Neighbour>,
     rdma: Vec<RdmaPort>,
@@ -132,7 +132,7 @@ fn print_lacks(lacks: &[Lack]) {
     }
 }
 
-fn nic_row(it: &Nic) -> [String; 8] {
+fn nic_row(it: &NicReport) -> [String; 8] {
     [
         it.interface.clone(),
         or_dash(it.driver.as_ref()),

@@ -1,7 +1,7 @@
 //! Facts about NICs: speed, duplex, error correction, bus, NUMA node.
 
 use reweave_agent_core::counters::texts;
-use reweave_common::hardware::{Nic, Pcie};
+use reweave_common::hardware::{NicReport, Pcie};
 
 use super::ethtool::Ethtool;
 use super::{EthtoolError, Tree, ports};
@@ -27,11 +27,11 @@ impl NicReader {
         }
     }
 
-    pub fn read(&mut self, interface: &str) -> Nic {
+    pub fn read(&mut self, interface: &str) -> NicReport {
         let folder = format!("sys/class/net/{interface}");
         let text = |name: &str| self.tree.text(&format!("{folder}/{name}"));
         let number = |name: &str| self.tree.number(&format!("{folder}/{name}"));
-        let mut nic = Nic {
+        let mut nic = NicReport {
             interface: interface.to_owned(),
             driver: self.tree.target(&format!("{folder}/device/driver")),
             speed: text("speed").and_then(|speed| texts::speed(&speed)),
@@ -41,7 +41,7 @@ impl NicReader {
             // -1, where the machine has but one, is no number here.
             numa_node: number("device/numa_node").and_then(|node| u16::try_from(node).ok()),
             rdma: ports::device_of(&self.tree, interface),
-            ..Nic::default()
+            ..NicReport::default()
         };
         if let Some(ethtool) = &mut self.ethtool {
             nic.fec = ethtool.fec(interface);

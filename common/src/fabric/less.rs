@@ -1,6 +1,6 @@
 //! A fabric without some of its links.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fabric, FabricBuilder};
 use crate::ids::LinkId;
@@ -12,7 +12,7 @@ impl Fabric {
     }
 
     /// Returns the fabric without these links and without optical switches. The other links keep their names, but not
-    /// their numbers.
+    /// their numbers. NICs keep their rails.
     pub fn less(&self, taken: &BTreeSet<LinkId>) -> Self {
         let mut less = FabricBuilder {
             fabric: Self {
@@ -24,13 +24,16 @@ impl Fabric {
             },
             ..FabricBuilder::default()
         };
+        let mut numbers = BTreeMap::new();
         for (id, link) in self.links().filter(|(id, _)| !taken.contains(id)) {
-            let left = LinkId::from_index(less.fabric.links.len());
-            less.add_link(link.ports().map(|port| port.node), link.rate, link.latency);
+            let ends = link.ports().map(|port| port.node);
+            let left = less.add_link(ends, link.rate, link.latency);
+            numbers.insert(id, left);
             if self.parallel.contains(&id) || self.nths.contains_key(&id) {
                 less.fabric.nths.insert(left, self.nth(id));
             }
         }
+        less.fabric.nics = self.nics.on_links(&numbers);
         less.build()
     }
 }

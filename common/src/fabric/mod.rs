@@ -14,9 +14,11 @@ use crate::units::Rate;
 
 mod file;
 mod less;
+mod nics;
 mod optics;
 
 pub use file::MaxSize;
+pub use nics::{Nic, NicSpec, NicUse};
 pub use optics::{Circuits, Crossing, Fibre, OpticalSwitch};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +86,7 @@ pub struct Fabric {
     parallel: BTreeSet<LinkId>,
     /// Number of each link among its parallel links, if some of those were removed.
     nths: BTreeMap<LinkId, usize>,
+    nics: nics::Nics,
     optics: optics::Optics,
 }
 
@@ -224,6 +227,29 @@ pub enum WiringError {
     DuplicateAddress {
         address: Ipv4Addr,
     },
+    NoHost {
+        name: String,
+    },
+    NoSwitch {
+        name: String,
+    },
+    /// A link and a NIC join the same two nodes.
+    LinkedWithoutNic {
+        host: String,
+        to: String,
+    },
+    DuplicateNicAddress {
+        address: Ipv4Addr,
+    },
+    DuplicateInterface {
+        host: String,
+        interface: String,
+    },
+    DuplicateRail {
+        host: String,
+        rail: u16,
+        plane: Option<u16>,
+    },
 }
 
 impl fmt::Display for WiringError {
@@ -255,6 +281,22 @@ impl fmt::Display for WiringError {
                     "{a:?} and {b:?} are linked already; write count = 2 for parallel links"
                 )
             }
+            Self::NoHost { name } => write!(f, "{name:?} is no host"),
+            Self::NoSwitch { name } => write!(f, "{name:?} is no switch"),
+            Self::LinkedWithoutNic { host, to } => write!(
+                f,
+                "{host} and {to} are linked by a [[link]] already; write the NIC alone"
+            ),
+            Self::DuplicateNicAddress { address } => {
+                write!(f, "two NICs have the address {address}")
+            }
+            Self::DuplicateInterface { host, interface } => {
+                write!(f, "{host:?} has two NICs named {interface:?}")
+            }
+            Self::DuplicateRail { host, rail, plane } => {
+                write!(f, "{host:?} has two training NICs of rail {rail}")?;
+                plane.map_or(Ok(()), |plane| write!(f, " in plane {plane}"))
+            }
         }
     }
 }
@@ -268,6 +310,7 @@ pub struct FabricBuilder {
     joined: BTreeSet<[NodeId; 2]>,
     /// First of the links between each pair of nodes.
     firsts: BTreeMap<[NodeId; 2], LinkId>,
+    declared_nics: nics::DeclaredNics,
 }
 
 impl FabricBuilder {
@@ -316,6 +359,7 @@ impl FabricBuilder {
         if a == b {
             return Err(WiringError::SelfLink { name: name(a) });
         }
+        self.joins_no_nic([a, b])?;
         if !self.joined.insert([a.min(b), a.max(b)]) {
             return Err(WiringError::DuplicateLink {
                 a: name(a),
@@ -323,16 +367,19 @@ impl FabricBuilder {
             });
         }
         for _ in 0..count {
-            self.add_link([a, b], rate, latency);
+            let link = self.add_link([a, b], rate, latency);
+            self.add_implied_nics([a, b], link);
         }
         Ok(())
     }
 
-    pub fn build(self) -> Fabric {
+    pub fn build(mut self) -> Fabric {
+        self.number_rails();
+        self.fabric.sort_nics();
         self.fabric
     }
 
-    fn add_link(&mut self, ends: [NodeId; 2], rate: Rate, latency: Duration) {
+    fn add_link(&mut self, ends: [NodeId; 2], rate: Rate, latency: Duration) -> LinkId {
         let id = LinkId::from_index(self.fabric.links.len());
         let [a, b] = ends;
         let first = *self.firsts.entry([a.min(b), a.max(b)]).or_insert(id);
@@ -346,6 +393,7 @@ impl FabricBuilder {
             rate,
             latency,
         });
+        id
     }
 
     fn add_port(&mut self, node: NodeId, link: LinkId) -> Port {

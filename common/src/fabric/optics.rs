@@ -139,6 +139,12 @@ impl Fabric {
     pub fn address(&self, node: NodeId) -> Option<Ipv4Addr> {
         self.optics.addresses.get(&node).copied()
     }
+
+    /// Whether this is the stable address of another node.
+    pub(super) fn is_of_other_node(&self, node: NodeId, address: Ipv4Addr) -> bool {
+        let mut addresses = self.optics.addresses.iter();
+        addresses.any(|(&other, &theirs)| other != node && theirs == address)
+    }
 }
 
 impl FabricBuilder {
@@ -222,12 +228,12 @@ impl FabricBuilder {
     }
 
     pub fn set_address(&mut self, node: NodeId, address: Ipv4Addr) -> Result<(), WiringError> {
-        let addresses = &mut self.fabric.optics.addresses;
+        let addresses = &self.fabric.optics.addresses;
         let is_taken = addresses.values().any(|&other| other == address);
-        if is_taken {
+        if is_taken || self.fabric.is_of_foreign_nic(node, address) {
             return Err(WiringError::DuplicateAddress { address });
         }
-        addresses.insert(node, address);
+        self.fabric.optics.addresses.insert(node, address);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{TimedReading, insert};
 use crate::collective::RankReading;
-use crate::hardware::{HardwareAddress, Lack, Mac, Machine, Neighbour, Nic};
+use crate::hardware::{HardwareAddress, Lack, Mac, Machine, Neighbour, NicReport};
 use crate::health::{CounterSource, Health};
 use crate::moment::Moment;
 use crate::periodicity::Periodicity;
@@ -18,7 +18,7 @@ use crate::traffic::Traffic;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostObservations {
     pub health: BTreeMap<CounterSource, TimedReading<Health>>,
-    pub nics: BTreeMap<String, TimedReading<Nic>>,
+    pub nics: BTreeMap<String, TimedReading<NicReport>>,
     pub hardware: BTreeMap<String, TimedReading<Mac>>,
     pub spare: BTreeMap<String, TimedReading<Spare>>,
     pub neighbours: BTreeMap<String, TimedReading<Neighbour>>,

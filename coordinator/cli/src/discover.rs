@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reweave_common::fabric::{Fabric, Role};
-use reweave_common::names::{MAX_NAME_BYTES, is_plain};
+use reweave_common::names::{MAX_NAME_BYTES, is_interface, is_plain};
 use reweave_common::operator::{
     Discovered, DiscoveredLink, DiscoveredNode, LinkEnd, Request, Response,
 };
@@ -181,7 +181,17 @@ pub(crate) fn text(found: &Discovered) -> String {
         link.rate_bits_per_s.is_some() && !link.is_guess && strange.count() == 0
     };
     let (sound, unsound): (Vec<_>, Vec<_>) = found.links.iter().partition(is_sound);
-    cables(&sound).for_each(|cables| write_cables(&mut text, &cables));
+    let rails = NicEnds::of(found, &sound);
+    let (mut nics, links): (Vec<_>, Vec<_>) = sound
+        .into_iter()
+        .partition(|link| rails.of_link(link).is_some());
+    cables(&links).for_each(|cables| write_cables(&mut text, &cables));
+    nics.sort_by_key(|&link| rails.of_link(link).map(|[host, _]| &host.node));
+    for link in nics {
+        if let Some(ends) = rails.of_link(link) {
+            write_nic(&mut text, link, ends);
+        }
+    }
     unsound
         .iter()
         .for_each(|link| write_unsound(&mut text, link));
@@ -209,6 +219,55 @@ fn write_node(text: &mut String, node: &DiscoveredNode) {
     };
     let _ = writeln!(text, "\n[[node]]{}", comment(&node.doubts));
     let _ = writeln!(text, "name = \"{}\"\nrole = \"{role}\"", node.name);
+}
+
+/// The ends of links that are NICs in the file: hosts with several links, and switches.
+struct NicEnds<'f> {
+    hosts: BTreeSet<&'f str>,
+    switches: BTreeSet<&'f str>,
+}
+
+impl<'f> NicEnds<'f> {
+    fn of(found: &'f Discovered, links: &[&'f DiscoveredLink]) -> Self {
+        let of_role = |role: Role| {
+            let nodes = found.nodes.iter().filter(move |node| node.role == role);
+            nodes.map(|node| &node.name[..])
+        };
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for end in links.iter().flat_map(|link| &link.ends) {
+            *counts.entry(&end.node).or_default() += 1;
+        }
+        let has_several = |host: &&str| counts.get(host).is_some_and(|&count| count > 1);
+        Self {
+            hosts: of_role(Role::Host).filter(has_several).collect(),
+            switches: of_role(Role::Switch).collect(),
+        }
+    }
+
+    /// Returns the host's end and the switch's, if the link is between two such nodes.
+    fn of_link<'l>(&self, link: &'l DiscoveredLink) -> Option<[&'l LinkEnd; 2]> {
+        let [a, b] = &link.ends;
+        let mut orders = [[a, b], [b, a]].into_iter();
+        orders.find(|[host, switch]| {
+            self.hosts.contains(&host.node[..]) && self.switches.contains(&switch.node[..])
+        })
+    }
+}
+
+/// Writes a NIC with its interface. Its rail follows from the order of the host's NICs.
+fn write_nic(text: &mut String, link: &DiscoveredLink, [host, switch]: [&LinkEnd; 2]) {
+    let Some(rate) = link.rate_bits_per_s else {
+        return;
+    };
+    text.push('\n');
+    write_because(text, link);
+    let _ = writeln!(text, "[[nic]]{}", comment(&link.doubts));
+    let _ = writeln!(text, "host = \"{}\"\nto = \"{}\"", host.node, switch.node);
+    let _ = writeln!(text, "gbps = {:?}", rate.gbps());
+    let interface = host.interface.as_deref();
+    if let Some(interface) = interface.filter(|name| is_interface(name)) {
+        let _ = writeln!(text, "interface = {interface:?}");
+    }
 }
 
 /// Groups parallel links, as the file lists them together.
@@ -336,9 +395,30 @@ mod tests {
             .links()
             .map(|(link, _)| fabric.link_name(link))
             .collect();
-        assert_eq!(names, ["h0-leaf0", "h0-leaf0.1", "h1-leaf0"]);
+        assert_eq!(names, ["h1-leaf0", "h0-leaf0", "h0-leaf0.1"]);
         let rates: Vec<_> = fabric.links().map(|(_, link)| link.rate.gbps()).collect();
-        assert_eq!(rates, [400.0, 400.0, 0.1]);
+        assert_eq!(rates, [0.1, 400.0, 400.0]);
+    }
+
+    #[test]
+    fn hosts_of_several_links_have_nics() {
+        let links = vec![
+            link([end("leaf0", "swp2"), end("h0", "a \"b")], Some(100.0)),
+            link([end("h0", "eth\"1"), end("leaf0", "swp1")], Some(400.0)),
+            link([end("h1", "eth0"), end("leaf0", "swp3")], Some(0.1)),
+        ];
+        let fabric = read(&found(links));
+        let nics = fabric.nics().map(|(_, nic)| {
+            let place = (fabric.name(nic.host), fabric.link_name(nic.link));
+            (place.0, place.1, nic.rail, nic.interface.clone())
+        });
+        let expected = [
+            ("h1", "h1-leaf0".to_owned(), 0, None),
+            ("h0", "h0-leaf0".to_owned(), 0, None),
+            ("h0", "h0-leaf0.1".to_owned(), 1, Some("eth\"1".to_owned())),
+        ];
+        assert_eq!(nics.collect::<Vec<_>>(), expected);
+        assert!(fabric.has_declared_nics());
     }
 
     #[test]

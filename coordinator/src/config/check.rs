@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
+use reweave_common::fabric::{Fabric, NicUse};
 use reweave_link::pki::PkiError;
 use reweave_link::{Identity, Role};
 use reweave_replica::FolderId;
@@ -63,6 +64,9 @@ fn summary(config: &Config, found: &StartState, listeners: Option<&Listeners>) -
     let fabric = &config.fabric;
     let (nodes, links) = (fabric.nodes().len(), fabric.links().len());
     line("fabric", format!("{nodes} nodes, {links} links"));
+    if fabric.nics().next().is_some() {
+        line("", nics(fabric));
+    }
     line("listens on", config.listen.value.to_string());
     if !config.members.is_empty() {
         line("members", membership(config, identity.member().name()));
@@ -104,6 +108,23 @@ fn summary(config: &Config, found: &StartState, listeners: Option<&Listeners>) -
         }
     }
     text
+}
+
+/// Counts NICs by use, and the rails of the host with the most.
+fn nics(fabric: &Fabric) -> String {
+    let count = |purpose| {
+        let nics = fabric.nics().map(|(_, nic)| nic);
+        nics.filter(|nic| nic.purpose == purpose).count()
+    };
+    let (all, rails) = (fabric.nics().len(), fabric.rail_count());
+    let [nics, rail] = [(all, "NIC"), (rails.into(), "rail")]
+        .map(|(count, thing)| format!("{count} {thing}{}", if count == 1 { "" } else { "s" }));
+    let storage = count(NicUse::Storage);
+    let text = format!("{nics}: {rail}, {storage} for storage");
+    match count(NicUse::Management) {
+        0 => text,
+        management => format!("{text}, {management} for management"),
+    }
 }
 
 /// Describes who signs certificates: without a signer here, the leader passes requests to a coordinator with one.
@@ -301,6 +322,33 @@ mod tests {
             "{report}"
         );
         assert!(!report.contains("none for ocs0"), "{report}");
+    }
+
+    #[test]
+    fn nics_are_counted_by_use() {
+        let (folder, settings) = settings(2 * ONE_HOUR, "");
+        let describe = |fabric: &str| {
+            fs::write(folder.path().join("fabric.toml"), fabric).unwrap();
+            let config = settings.read().unwrap();
+            summary(&config, &config.look().unwrap(), None)
+        };
+        let rails = "kind = \"rails\"\npods = 2\nhosts_per_pod = 4\nrails = 8\nleaves_per_pod = 4\n\
+                     spines = 4\nhost_gbps = 1\nuplink_gbps = 1\n";
+        let report = describe(rails);
+        assert!(report.contains(" 20 nodes, 96 links\n"), "{report}");
+        assert!(
+            report.contains(" 64 NICs: 8 rails, 0 for storage\n"),
+            "{report}"
+        );
+        let report = describe(&format!("{rails}storage_nics = 1\n"));
+        assert!(
+            report.contains(" 72 NICs: 8 rails, 8 for storage\n"),
+            "{report}"
+        );
+        let one = "kind = \"ideal\"\nhosts = 1\nnic_gbps = 1\n";
+        assert!(describe(one).contains(" 1 NIC: 1 rail, 0 for storage\n"));
+        let wired = "kind = \"direct\"\nhosts = 2\nlink_gbps = 1\nstrides = [1]\n";
+        assert!(!describe(wired).contains("NIC"));
     }
 
     #[test]

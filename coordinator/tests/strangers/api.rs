@@ -100,6 +100,11 @@ async fn token_has_rights_of_its_maker() {
     let fabric = send(&house, "GET", "/api/v1/fabric", &viewer).json();
     assert_eq!(fabric["nodes"].as_array().unwrap().len(), 8);
     assert_eq!(fabric["links"].as_array().unwrap().len(), 8);
+    let nic = &fabric["nics"].as_array().unwrap()[3];
+    assert_eq!(nic["host"], "h3");
+    assert_eq!(nic["link"], "h3-leaf1");
+    assert_eq!(nic["rail"], 0);
+    assert_eq!(nic["use"], "training");
     is_problem(
         &send(&house, "POST", "/api/v1/plans", &viewer),
         403,

@@ -164,6 +164,21 @@ fn invalid_settings_name_line_and_key() {
 }
 
 #[test]
+fn bad_nic_names_line_and_key() {
+    let site = Site::new();
+    let nic = "[[nic]]\nhost = \"h0\"\nto = \"leaf0\"\ngbps = 1\naddress = \"10.1.0.1\"\n";
+    let nodes =
+        "node = [{ name = \"h0\", role = \"host\" }, { name = \"leaf0\", role = \"switch\" }]\n";
+    site.write(
+        "fabric.toml",
+        &format!("kind = \"graph\"\n{nodes}{nic}{nic}"),
+    );
+    site.both_refuse_what_was_given(
+        "error: fabric.toml:12: address: two NICs have the address 10.1.0.1",
+    );
+}
+
+#[test]
 fn foreign_data_names_line_and_key() {
     let site = Site::new();
     site.run_once();

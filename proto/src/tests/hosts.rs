@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use reweave_common::hardware::{
-    Duplex, Fec, HardwareAddress, Lack, Mac, Machine, Neighbour, Nic, NumaNode, Pcie, PcieLink,
-    Setting,
+    Duplex, Fec, HardwareAddress, Lack, Mac, Machine, Neighbour, NicReport, NumaNode, Pcie,
+    PcieLink, Setting,
 };
 use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::moment::Moment;
@@ -72,7 +72,7 @@ fn health() -> impl Strategy<Value = Health> {
     })
 }
 
-fn nic() -> impl Strategy<Value = Nic> {
+fn nic() -> impl Strategy<Value = NicReport> {
     let link = || any::<(u32, u8)>().prop_map(|(mt_per_s, lanes)| PcieLink { mt_per_s, lanes });
     let pcie = (link(), link()).prop_map(|(now, most)| Pcie { now, most });
     let duplex = prop_oneof![Just(Duplex::Half), Just(Duplex::Full)];
@@ -85,7 +85,7 @@ fn nic() -> impl Strategy<Value = Nic> {
     let names = (text(), option::of(text()), option::of(text()));
     let wire = (option::of(rate()), option::of(duplex), option::of(fec));
     let host = (option::of(pcie), any::<(Option<u32>, Option<u16>)>());
-    (names, wire, host).prop_map(|(names, wire, host)| Nic {
+    (names, wire, host).prop_map(|(names, wire, host)| NicReport {
         interface: names.0,
         driver: names.1,
         rdma: names.2,

@@ -1,9 +1,11 @@
-//! The four TOML forms of a fabric.
+//! The five TOML forms of a fabric.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use nics::GraphNic;
 use optics::{GraphFibre, Optical};
+use rails::Rails;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -11,7 +13,9 @@ use super::{Fabric, FabricBuilder, Role, WiringError};
 use crate::ids::NodeId;
 use crate::input::{Document, InputError, Table};
 
+mod nics;
 mod optics;
+mod rails;
 
 /// Maximum size of a fabric.
 #[derive(Debug, Clone, Copy)]
@@ -54,11 +58,12 @@ impl Fabric {
             "ideal" => table.finish().and_then(|file| reader.ideal(&file)),
             "leaf-spine" => table.finish().and_then(|file| reader.leaf_spine(&file)),
             "direct" => table.finish().and_then(|file| reader.direct(file)),
+            "rails" => table.finish().and_then(|file| reader.rails(&file)),
             "graph" => table.finish().and_then(|file| reader.graph(&file)),
             other => {
                 let problem = format!(
-                    "{other:?} is not a kind of fabric; use \"ideal\", \"leaf-spine\", \"direct\" \
-                     or \"graph\""
+                    "{other:?} is not a kind of fabric; use \"ideal\", \"leaf-spine\", \"direct\", \
+                     \"rails\" or \"graph\""
                 );
                 Err(reader.0.error(kind.span(), problem))
             }
@@ -100,6 +105,8 @@ struct Graph {
     node: Vec<GraphNode>,
     #[serde(default)]
     link: Vec<GraphLink>,
+    #[serde(default)]
+    nic: Vec<GraphNic>,
     #[serde(default)]
     optical: Vec<Optical>,
     #[serde(default)]
@@ -256,13 +263,7 @@ impl Reader<'_> {
         }
         let mut links = 0;
         for link in &file.link {
-            let find = |name: &Spanned<String>| {
-                let problem = || format!("no node named {:?}", name.get_ref());
-                builder
-                    .find(name.get_ref())
-                    .ok_or_else(|| self.0.error(name.span(), problem()))
-            };
-            let ends = [find(&link.a)?, find(&link.b)?];
+            let ends = [self.node(&builder, &link.a)?, self.node(&builder, &link.b)?];
             let latency = self.latency(link.latency_us.as_ref())?;
             let count = link
                 .count
@@ -273,8 +274,17 @@ impl Reader<'_> {
             let rate = self.0.rate(&link.gbps)?;
             self.fit(&link.a, builder.connect(ends, count as u32, rate, latency))?;
         }
+        self.add_nics(&mut builder, &file.nic, links)?;
         self.add_optics(&mut builder, &file.optical, &file.fibre)?;
-        Ok(builder.build())
+        let fabric = builder.build();
+        self.rails_lead_somewhere(&fabric, &file.nic)?;
+        Ok(fabric)
+    }
+
+    fn node(&self, builder: &FabricBuilder, name: &Spanned<String>) -> Result<NodeId, InputError> {
+        let problem = || format!("no node named {:?}", name.get_ref());
+        let node = builder.find(name.get_ref());
+        node.ok_or_else(|| self.0.error(name.span(), problem()))
     }
 
     /// Adds `prefix`0, `prefix`1, ...; `at` is the value that asked for this many.

@@ -10,6 +10,7 @@ use super::{FabricBuilder, Reader};
 use crate::circuit::{Circuit, PortId};
 use crate::ids::NodeId;
 use crate::input::InputError;
+use crate::names;
 use crate::units::Loss;
 
 /// Maximum number of ports; the largest devices have some hundreds.
@@ -45,13 +46,16 @@ impl Reader<'_> {
         node: NodeId,
         address: &Spanned<String>,
     ) -> Result<(), InputError> {
+        let parsed = self.ipv4(address)?;
+        self.fit(address, builder.set_address(node, parsed))
+    }
+
+    pub(super) fn ipv4(&self, address: &Spanned<String>) -> Result<Ipv4Addr, InputError> {
         let text = address.get_ref();
-        let problem = |_| {
+        text.parse().map_err(|_| {
             let problem = format!("{text:?} is not an IPv4 address");
             self.0.error(address.span(), problem)
-        };
-        let parsed: Ipv4Addr = text.parse().map_err(problem)?;
-        self.fit(address, builder.set_address(node, parsed))
+        })
     }
 
     /// Adds optical switches first, then fibres, and then circuits.
@@ -108,13 +112,9 @@ impl Reader<'_> {
         db.map_or(Ok(Loss::default()), |db| self.0.loss(db))
     }
 
-    fn interface(&self, name: &Spanned<String>) -> Result<String, InputError> {
-        /// Maximum length of an interface name on Linux.
-        const MAX_NAME_BYTES: usize = 15;
+    pub(super) fn interface(&self, name: &Spanned<String>) -> Result<String, InputError> {
         let text = name.get_ref();
-        if (1..=MAX_NAME_BYTES).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_graphic())
-        {
+        if names::is_interface(text) {
             return Ok(text.clone());
         }
         let problem = format!("{text:?} is not an interface name");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reweave_common::flow::FlowKey;
-use reweave_common::hardware::Nic;
+use reweave_common::hardware::NicReport;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{HostReading, Reading};
@@ -145,10 +145,10 @@ fn degraded_bundle_gets_lower_weight() {
     let even = planned(&mut cluster, true);
     assert_eq!(even, Response::Refused(Refused::NothingToChange));
     let leaf = cluster.network.node("leaf1");
-    let nic = Nic {
+    let nic = NicReport {
         interface: cluster.network.interface(leaf, "spine2"),
         speed: Some(Rate::from_bits_per_s(25_000_000)),
-        ..Nic::default()
+        ..NicReport::default()
     };
     say(
         &mut cluster,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::flow::{FlowKey, Protocol};
-use reweave_common::hardware::{Machine, Nic, Pcie, PcieLink, Setting};
+use reweave_common::hardware::{Machine, NicReport, Pcie, PcieLink, Setting};
 use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::operator::{About, Finding, Mode, Request, Response};
 use reweave_common::probing::PROBE_PORT;
@@ -420,10 +420,10 @@ fn delayed_message_shows_no_clock_skew() {
 fn differing_nic_and_skewed_clock_named() {
     let mut cluster = cluster();
     for host in 0..8 {
-        let nic = Nic {
+        let nic = NicReport {
             interface: "eth0".to_owned(),
             mtu_bytes: Some(if host == 6 { 1500 } else { 9000 }),
-            ..Nic::default()
+            ..NicReport::default()
         };
         let reading = Reading::Host(HostReading::Nic(Box::new(nic)));
         say(&mut cluster, &format!("h{host}"), vec![reading]);
@@ -433,14 +433,14 @@ fn differing_nic_and_skewed_clock_named() {
         mt_per_s: 16_000,
         lanes,
     };
-    let nic = Nic {
+    let nic = NicReport {
         interface: "eth0".to_owned(),
         mtu_bytes: Some(9000),
         pcie: Some(Pcie {
             now: link(4),
             most: link(16),
         }),
-        ..Nic::default()
+        ..NicReport::default()
     };
     say(
         &mut cluster,
@@ -458,10 +458,10 @@ fn differing_nic_and_skewed_clock_named() {
 
 /// The reported MTU of a node's interface.
 fn takes(cluster: &mut Cluster, node: &str, interface: &str, mtu_bytes: u32) {
-    let nic = Nic {
+    let nic = NicReport {
         interface: interface.to_owned(),
         mtu_bytes: Some(mtu_bytes),
-        ..Nic::default()
+        ..NicReport::default()
     };
     let reading = Reading::Host(HostReading::Nic(Box::new(nic)));
     say(cluster, node, vec![reading]);

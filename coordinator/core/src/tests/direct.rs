@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use reweave_common::cause::{Class, Subject};
-use reweave_common::hardware::{Nic, Pcie, PcieLink};
+use reweave_common::hardware::{NicReport, Pcie, PcieLink};
 use reweave_common::operator::Mode;
 use reweave_common::sample::{HostReading, Reading};
 
@@ -79,13 +79,13 @@ fn relay_pcie_downgrade_is_named() {
         mt_per_s: 16_000,
         lanes,
     };
-    let nic = Nic {
+    let nic = NicReport {
         interface: "swp0".to_owned(),
         pcie: Some(Pcie {
             now: link(8),
             most: link(16),
         }),
-        ..Nic::default()
+        ..NicReport::default()
     };
     let nic = HostReading::Nic(Box::new(nic));
     say(&mut cluster, "h6", vec![Reading::Host(nic)]);

@@ -1,7 +1,7 @@
 //! The fabric as its agents discover it.
 
 use reweave_common::fabric::Fabric;
-use reweave_common::hardware::{Neighbour, Nic};
+use reweave_common::hardware::{Neighbour, NicReport};
 use reweave_common::operator::{Discovered, DiscoveredLink, Mode, Request, Response};
 use reweave_common::sample::{HostReading, Interface, Reading};
 use reweave_common::units::Rate;
@@ -37,10 +37,10 @@ fn nodes_alone() -> Cluster {
 }
 
 fn nic(interface: &str, gbps: f64) -> Reading {
-    Reading::Host(HostReading::Nic(Box::new(Nic {
+    Reading::Host(HostReading::Nic(Box::new(NicReport {
         interface: interface.to_owned(),
         speed: Rate::from_gbps(gbps),
-        ..Nic::default()
+        ..NicReport::default()
     })))
 }
 

@@ -1,6 +1,6 @@
 //! What a job's ranks send over: RDMA devices of its hosts, and the ways between their switches.
 
-use reweave_common::hardware::Nic;
+use reweave_common::hardware::NicReport;
 use reweave_common::operator::{Lanes, Mode, Refused, Request, Response};
 use reweave_common::sample::{HostReading, Reading};
 
@@ -38,10 +38,10 @@ fn cluster() -> Cluster {
 
 fn tell(cluster: &mut Cluster, host: usize, devices: [&str; 2]) {
     let nics = devices.into_iter().enumerate().map(|(nth, device)| {
-        Reading::Host(HostReading::Nic(Box::new(Nic {
+        Reading::Host(HostReading::Nic(Box::new(NicReport {
             interface: format!("eth{nth}"),
             rdma: Some(device.to_owned()),
-            ..Nic::default()
+            ..NicReport::default()
         })))
     });
     say(cluster, &format!("h{host}"), nics.collect());

@@ -8,7 +8,7 @@ use reweave_common::bandwidth::{Bandwidth, BandwidthReading, Unclear};
 use reweave_common::collective::{Rank, RankPeer, RankReading, Works};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::forwarding_state::{ForwardingState, RouteHop, RouteRule};
-use reweave_common::hardware::{Lack, Machine, Neighbour, Nic, NumaNode, Setting};
+use reweave_common::hardware::{Lack, Machine, Neighbour, NicReport, NumaNode, Setting};
 use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
@@ -166,11 +166,11 @@ fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 7] {
             over: TimeSpan::from_secs(1),
             signals: vec![signal; 64],
         }),
-        HostReading::Nic(Box::new(Nic {
+        HostReading::Nic(Box::new(NicReport {
             interface: name(number),
             driver: Some(name(0)),
             rdma: Some(name(0)),
-            ..Nic::default()
+            ..NicReport::default()
         })),
         HostReading::Spare(Spare {
             interface: name(number),

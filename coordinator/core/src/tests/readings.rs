@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::cause::Class;
-use reweave_common::hardware::{Fec, Machine, Nic};
+use reweave_common::hardware::{Fec, Machine, NicReport};
 use reweave_common::health::Signal;
 use reweave_common::moment::Moment;
 use reweave_common::periodicity::{ExchangePattern, IterationPeriod, Periodicity};
@@ -17,14 +17,14 @@ use super::scene::SETTLE_TIME;
 
 const TWO_REPORT_INTERVALS: Duration = Duration::from_millis(200);
 
-fn nics(of_h6: &Nic, of_others: &Nic) -> Cluster {
+fn nics(of_h6: &NicReport, of_others: &NicReport) -> Cluster {
     let mut cluster = cluster();
     for host in 0..8 {
         let nic = match host {
             6 => of_h6.clone(),
             _ => of_others.clone(),
         };
-        let nic = Nic {
+        let nic = NicReport {
             interface: "eth0".to_owned(),
             ..nic
         };
@@ -36,13 +36,13 @@ fn nics(of_h6: &Nic, of_others: &Nic) -> Cluster {
 
 #[test]
 fn slower_nic_or_odd_fec_named() {
-    let speed = |gbps: u64| Nic {
+    let speed = |gbps: u64| NicReport {
         speed: Some(Rate::from_bits_per_s(gbps * 1_000_000_000)),
-        ..Nic::default()
+        ..NicReport::default()
     };
-    let fec = |fec: Fec| Nic {
+    let fec = |fec: Fec| NicReport {
         fec: Some(fec),
-        ..Nic::default()
+        ..NicReport::default()
     };
     let odd = (Class::ConfigurationMismatch, "h6".to_owned());
     assert_eq!(only(&mut nics(&speed(25), &speed(100))), odd);

@@ -41,7 +41,7 @@ pub(super) async fn status(
     Ok(served.status_cache.status().await?.answer(&headers))
 }
 
-/// Returns the nodes and links of the fabric.
+/// Returns the nodes, links and NICs of the fabric.
 #[utoipa::path(get, path = "/fabric", responses((status = 200, description = "The fabric", body = Shown)))]
 pub(super) async fn fabric(
     served: State<Served>,

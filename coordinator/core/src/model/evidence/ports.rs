@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::hardware::{Mac, Nic, Pcie};
+use reweave_common::hardware::{Mac, NicReport, Pcie};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
@@ -77,7 +77,7 @@ pub(crate) fn rdma_device<'p>(world: &'p World<'_>, end: Hop) -> Option<&'p str>
     nic(world, end.from, interface)?.rdma.as_deref()
 }
 
-fn nic<'p>(world: &'p World<'_>, node: NodeId, interface: &str) -> Option<&'p Nic> {
+fn nic<'p>(world: &'p World<'_>, node: NodeId, interface: &str) -> Option<&'p NicReport> {
     let observed = world.known.ingest.observations().node(node)?;
     Some(&observed.host.nics.get(interface)?.value)
 }
@@ -200,7 +200,7 @@ fn at_fibres(world: &World<'_>, host: NodeId) -> Option<(String, String)> {
     (!borne.is_empty()).then(|| (setting, borne.join(", ")))
 }
 
-fn settings(nics: &[&Nic]) -> BTreeMap<String, String> {
+fn settings(nics: &[&NicReport]) -> BTreeMap<String, String> {
     let mtus = nics.iter().filter_map(|nic| nic.mtu_bytes);
     let mut mtus: Vec<_> = mtus.map(|mtu| mtu.to_string()).collect();
     mtus.sort();

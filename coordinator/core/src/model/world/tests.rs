@@ -1,6 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use reweave_common::fabric::{FabricBuilder, Role};
+use reweave_common::fabric::{FabricBuilder, NicSpec, Role};
 use reweave_common::flow::Protocol;
 use reweave_common::ids::LinkId;
 use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
@@ -375,6 +375,50 @@ fn partly_known_parallel_links_stay_unresolved() {
     let world = site.known().world();
     assert_eq!(world.wiring.end(site.hop("leaf0", 2)), None);
     assert!(world.wiring.end(site.hop("leaf1", 1)).is_some());
+}
+
+/// A host whose two NICs, declared like this, are at one leaf. Its agent reports the first `known` of two interfaces.
+fn parallel_nics(specs: [NicSpec; 2], known: usize) -> Site {
+    let mut builder = FabricBuilder::new();
+    let host = builder.add_node("h0", Role::Host).unwrap();
+    let leaf = builder.add_node("leaf0", Role::Switch).unwrap();
+    for spec in specs {
+        let added = builder.add_nic(host, leaf, ONE_GBPS, Duration::ZERO, spec);
+        added.unwrap();
+    }
+    let mut site = Site::on(&Arc::new(builder.build()));
+    let nics = [
+        interface("eth1", [10, 0, 1, 9], Some([10, 192, 0, 3])),
+        interface("eth0", [10, 0, 0, 5], Some([10, 192, 0, 1])),
+    ];
+    site.hear("h0", nics.into_iter().take(known).collect());
+    let ports = [("swp0", [10, 192, 0, 1]), ("swp1", [10, 192, 0, 3])];
+    let ports = ports.map(|(name, address)| interface(name, address, None));
+    site.hear("leaf0", ports.into());
+    site
+}
+
+/// The first NIC has the higher address.
+#[test]
+fn parallel_nics_known_by_address() {
+    let unnamed = || [NicSpec::default(), NicSpec::default()];
+    let ascending = parallel_nics(unnamed(), 2);
+    assert_eq!(
+        faces(&ascending, "h0-leaf0"),
+        ["eth0 of h0", "swp0 of leaf0"]
+    );
+    let mut by_address = unnamed();
+    by_address[0].address = Some([10, 0, 1, 9].into());
+    let mut by_name = unnamed();
+    by_name[0].interface = Some("eth1".to_owned());
+    for specs in [by_address, by_name] {
+        let both = parallel_nics(specs.clone(), 2);
+        assert_eq!(faces(&both, "h0-leaf0"), ["eth1 of h0", "swp1 of leaf0"]);
+        assert_eq!(faces(&both, "h0-leaf0.1"), ["eth0 of h0", "swp0 of leaf0"]);
+        let one = parallel_nics(specs, 1);
+        assert_eq!(faces(&one, "h0-leaf0"), ["eth1 of h0", "swp1 of leaf0"]);
+        assert!(faces(&one, "h0-leaf0.1").is_empty());
+    }
 }
 
 #[test]

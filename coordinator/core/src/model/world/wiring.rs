@@ -3,11 +3,13 @@
 //! Two interfaces are joined when their addresses lie in one /31, or when the gateway of one is an address of the
 //! other, and the fabric has a link between their nodes. Addresses alone say less than routes: loopbacks that were
 //! numbered one after the other look like the two addresses of one /31. Ambiguous pairs are left out.
+//!
+//! Which of parallel links a pair of interfaces is, a NIC's address or interface in the fabric file says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use reweave_common::fabric::Fabric;
+use reweave_common::fabric::{Fabric, Nic};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::observations::NodeObservations;
 use reweave_common::sample::Interface;
@@ -102,10 +104,11 @@ impl Wiring {
         self.links.get(self.seats.get(&address)?).copied()
     }
 
-    /// Matches parallel links: they are alike, so they are assigned in ascending order of addresses, once all of them
-    /// are known.
+    /// Matches parallel links. Those that the file does not tell apart are alike, so they are assigned in ascending
+    /// order of addresses, once all of them are known.
     fn join(&mut self, fabric: &Fabric, nodes: [NodeId; 2], mut pairs: Vec<Pair<'_>>) {
-        let links: Vec<_> = cables(fabric, nodes[0], nodes[1]).collect();
+        let mut links: Vec<_> = cables(fabric, nodes[0], nodes[1]).collect();
+        self.join_declared(fabric, &mut links, &mut pairs);
         if pairs.len() > links.len() {
             pairs.retain(|(_, facing)| facing.is_routed);
         }
@@ -113,13 +116,45 @@ impl Wiring {
             return;
         }
         pairs.sort_by_key(|(_, facing)| facing.addresses.iter().min());
-        for (link, (seats, facing)) in links.into_iter().zip(pairs) {
-            for (seat, address) in seats.iter().zip(facing.addresses) {
-                let (node, interface) = seat.clone();
-                self.ends
-                    .insert(Hop { from: node, link }, End { interface, address });
-                self.links.insert(seat.clone(), link);
-            }
+        for (link, pair) in links.into_iter().zip(pairs) {
+            self.assign(link, pair);
+        }
+    }
+
+    /// Matches the cables of NICs with an address or an interface in the file, and leaves the others.
+    fn join_declared(
+        &mut self,
+        fabric: &Fabric,
+        links: &mut Vec<LinkId>,
+        pairs: &mut Vec<Pair<'_>>,
+    ) {
+        links.retain(|&link| {
+            let nic = fabric.nic_at(link).map(|nic| fabric.nic(nic));
+            let Some(seat) = nic.and_then(|nic| self.declared_seat(nic)) else {
+                return true;
+            };
+            let Some(place) = pairs.iter().position(|(seats, _)| seats.contains(&seat)) else {
+                return true;
+            };
+            self.assign(link, pairs.swap_remove(place));
+            false
+        });
+    }
+
+    /// The interface with the NIC's address in the file, else the one with its name there.
+    fn declared_seat(&self, nic: &Nic) -> Option<Seat> {
+        let seat = nic.address.and_then(|address| self.seats.get(&address));
+        let own = seat.filter(|(node, _)| *node == nic.host);
+        let by_name = || Some((nic.host, nic.interface.clone()?));
+        own.cloned().or_else(by_name)
+    }
+
+    fn assign(&mut self, link: LinkId, (seats, facing): Pair<'_>) {
+        for (seat, address) in seats.iter().zip(facing.addresses) {
+            let (node, interface) = seat.clone();
+            self.ends
+                .insert(Hop { from: node, link }, End { interface, address });
+            self.links.insert(seat.clone(), link);
         }
     }
 }
