@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use crate::fabric::Fabric;
-use crate::ids::NodeId;
+use crate::fabric::{Fabric, NicUse};
+use crate::ids::{NicId, NodeId};
 use crate::traffic::TrafficMatrix;
 use crate::units::{Bytes, Rate};
 use crate::workload::{Pattern, Program, ProgramStep};
@@ -44,8 +44,11 @@ pub struct Job {
     pub hosts: Vec<NodeId>,
     pub pattern: Pattern,
     pub bytes: Bytes,
-    /// Number of connections for the data from one rank to another.
+    /// Number of connections for the data from one rank to another: one for each rail, if the job uses rails.
     pub flows_per_pair: u32,
+    /// If flow n of a pair binds NIC n of the sender, the receiver's is this many rails further. None if the flows are
+    /// between the main addresses of hosts.
+    pub rail_shift: Option<u32>,
     pub compute: Duration,
     pub iterations: u32,
     pub transport: Transport,
@@ -86,6 +89,16 @@ impl Job {
         programs
     }
 
+    /// Returns the NICs that the `nth` flow between two hosts binds. None if the job does not use rails.
+    pub fn nics(&self, fabric: &Fabric, hosts: [NodeId; 2], nth: u32) -> Option<[NicId; 2]> {
+        let shift = self.rail_shift?;
+        let [from, to] = hosts.map(|host| training_nics(fabric, host));
+        let received_at = nth.checked_add(shift)?.checked_rem(self.flows_per_pair)?;
+        let sender = from.get(nth as usize)?;
+        let receiver = to.get(received_at as usize)?;
+        Some([*sender, *receiver])
+    }
+
     /// Returns the traffic of one iteration.
     pub fn traffic(&self) -> TrafficMatrix {
         let mut matrix = TrafficMatrix::default();
@@ -101,6 +114,13 @@ impl Job {
         }
         matrix
     }
+}
+
+/// Returns a host's NICs for training, in order of their rails.
+fn training_nics(fabric: &Fabric, host: NodeId) -> Vec<NicId> {
+    let nics = fabric.nics_of(host).iter().copied();
+    nics.filter(|&nic| fabric.nic(nic).purpose == NicUse::Training)
+        .collect()
 }
 
 /// Requirements on a job at the end of the scenario. Absent limits are not checked.

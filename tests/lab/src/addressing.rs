@@ -7,14 +7,17 @@
 //! | end a, b of the l-th link  | 10.192.0.0 + 2 l, + 1, a /31               |
 //! | management                 | 10.255.0.0/16                              |
 //!
-//! Hosts that forward nothing need no address on the link: their NIC's own is enough.
+//! Hosts that forward nothing need no address on the link: their NIC's own is enough. An address that the fabric's file
+//! gives to a NIC replaces that of the table.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use reweave_common::fabric::{Fabric, Port};
 use reweave_common::ids::{LinkId, NodeId};
 
 use crate::error::LabError;
+use crate::rails;
 use crate::wiring::is_cable;
 
 const MAX_ENDPOINTS: usize = 1 << 16;
@@ -44,9 +47,13 @@ impl Addressing {
             };
             counter.next().unwrap_or_default()
         });
-        Ok(Self {
+        let addressing = Self {
             ordinals: ordinals.collect(),
-        })
+        };
+        if fabric.has_declared_nics() {
+            addressing.check_declared(fabric)?;
+        }
+        Ok(addressing)
     }
 
     /// The address of a node: that of NIC 0, or a switch's loopback.
@@ -54,22 +61,33 @@ impl Addressing {
         if let Some(address) = fabric.address(node) {
             address
         } else if fabric.node(node).role.is_endpoint() {
-            self.of_nic(Port { node, index: 0 })
+            let on_rails = rails::nics_of(fabric, node).first();
+            let first = on_rails.map(|&nic| rails::port_of(fabric, nic));
+            self.of_nic(fabric, first.unwrap_or(Port { node, index: 0 }))
         } else {
             (FIRST_SWITCH_ADDRESS + self.ordinals[node.index()]).into()
         }
     }
 
     /// The stable address of an endpoint's NIC.
-    pub(crate) fn of_nic(&self, nic: Port) -> Ipv4Addr {
+    pub(crate) fn of_nic(&self, fabric: &Fabric, nic: Port) -> Ipv4Addr {
+        if let Some(declared) = rails::nic_at(fabric, nic).and_then(|nic| nic.address) {
+            return declared;
+        }
         let first = u32::from_be_bytes([10, 0, 0, 0]) | (nic.index << 16);
         (first + self.ordinals[nic.node.index()]).into()
     }
 
-    /// Returns all stable addresses of a node.
+    /// Returns all stable addresses of a node; those of a host on rails in the order of its rails.
     pub(crate) fn all_of(&self, fabric: &Fabric, node: NodeId) -> Vec<Ipv4Addr> {
         if !fabric.node(node).role.is_endpoint() {
             return vec![self.of_node(fabric, node)];
+        }
+        let on_rails = rails::nics_of(fabric, node).iter();
+        if on_rails.len() > 0 {
+            return on_rails
+                .map(|&nic| self.of_nic(fabric, rails::port_of(fabric, nic)))
+                .collect();
         }
         // A host that is connected to nothing has an address all the same.
         let nics = cables_of(fabric, node);
@@ -77,8 +95,24 @@ impl Addressing {
             return vec![self.of_node(fabric, node)];
         }
         (0..nics as u32)
-            .map(|index| self.of_nic(Port { node, index }))
+            .map(|index| self.of_nic(fabric, Port { node, index }))
             .collect()
+    }
+
+    /// Refuses an address in the file that the lab gives to another NIC or node.
+    fn check_declared(&self, fabric: &Fabric) -> Result<(), LabError> {
+        let mut taken = BTreeSet::new();
+        for host in fabric.endpoints() {
+            for address in self.all_of(fabric, host) {
+                if is_reserved(address) || !taken.insert(address) {
+                    return Err(LabError::AddressTaken {
+                        host: fabric.name(host).to_owned(),
+                        address,
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the gateway address of the neighbour at the other end of `link`.
@@ -88,7 +122,7 @@ impl Addressing {
         } else if fabric.node(at.node).role.forwards() {
             on_link(link, end_of(fabric, link, at))
         } else {
-            self.of_nic(at)
+            self.of_nic(fabric, at)
         }
     }
 }
@@ -108,6 +142,12 @@ pub(crate) fn mac(link: LinkId, end: u8) -> String {
     let [a, b, c, d] = (link.index() as u32).to_be_bytes();
     // 02 marks an address that no vendor gave.
     format!("02:{a:02x}:{b:02x}:{c:02x}:{d:02x}:{end:02x}")
+}
+
+/// Whether it is of switches, links or the management network: in 10.128.0.0/9.
+fn is_reserved(address: Ipv4Addr) -> bool {
+    let [network, half, ..] = address.octets();
+    network == 10 && half >= 128
 }
 
 fn cables_of(fabric: &Fabric, node: NodeId) -> usize {
@@ -168,6 +208,35 @@ mod tests {
         let expected: [Ipv4Addr; 4] =
             [[10, 0, 0, 3], [10, 1, 0, 3], [10, 2, 0, 3], [10, 3, 0, 3]].map(Into::into);
         assert_eq!(all, expected);
+    }
+
+    /// `rails` are the other keys of the two NICs of host a.
+    fn declared(rails: [&str; 2]) -> Result<Vec<String>, String> {
+        let [first, second] = rails;
+        let fabric = fabric(&format!(
+            "kind = \"graph\"\nnode = [{{ name = \"a\", role = \"host\" }}, {{ name = \"s\", role = \"switch\" }}]\n\
+             nic = [{{ host = \"a\", to = \"s\", gbps = 1, {first} }}, {{ host = \"a\", to = \"s\", gbps = 1, {second} }}]"
+        ));
+        let addressing = Addressing::new(&fabric).map_err(|error| error.to_string())?;
+        let a = fabric.find("a").unwrap();
+        let all = addressing.all_of(&fabric, a);
+        assert_eq!(addressing.of_node(&fabric, a), all[0]);
+        Ok(all.iter().map(Ipv4Addr::to_string).collect())
+    }
+
+    #[test]
+    fn nic_has_its_declared_address() {
+        let addresses = declared(["rail = 1", "rail = 0, address = \"192.0.2.7\""]);
+        assert_eq!(addresses.unwrap(), ["192.0.2.7", "10.0.0.0"]);
+        let refusal = |keys: &str| declared(["rail = 0", keys]).unwrap_err();
+        for address in ["10.0.0.0", "10.192.0.1"] {
+            assert_eq!(
+                refusal(&format!("rail = 1, address = \"{address}\"")),
+                format!(
+                    "{address} of \"a\" is an address that the lab gives to another: choose one outside of 10.0.0.0/8"
+                )
+            );
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use reweave_common::scenario::Scenario;
 
 use crate::addressing::Addressing;
 use crate::error::LabError;
+use crate::fabric_file::{self, FABRIC_PATH};
 use crate::features::Features;
 use crate::frr;
 use crate::impair::Wires;
@@ -63,6 +64,7 @@ impl Cluster {
         progress.say("kernel features");
         let features = Features::probe(&tools)?;
         make_folders(&hosts_file(scenario, &wiring))?;
+        write_fabric(&fabric, &addressing)?;
         let doors = create_nodes(&fabric, scenario.seed, progress)?;
         let opticals = create_opticals(&fabric, scenario.seed)?;
         let mut wires = Wires::prepare(scenario, &features, &tools)?;
@@ -194,6 +196,17 @@ fn make_folders(hosts: &str) -> Result<(), LabError> {
     let (none, bind) = (None::<&str>, MsFlags::MS_BIND);
     mount(Some(HOSTS), "/etc/hosts", none, bind, none).map_err(|source| LabError::Mount {
         what: "/etc/hosts",
+        source,
+    })
+}
+
+/// Writes the fabric file for coordinators inside the lab, where the scenario's own does not say what NICs are called here.
+fn write_fabric(fabric: &Fabric, addressing: &Addressing) -> Result<(), LabError> {
+    let Some(text) = fabric_file::text(fabric, addressing) else {
+        return Ok(());
+    };
+    fs::write(FABRIC_PATH, text).map_err(|source| LabError::State {
+        path: PathBuf::from(FABRIC_PATH),
         source,
     })
 }

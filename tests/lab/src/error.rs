@@ -1,7 +1,7 @@
 //! Errors of a lab: one variant per failed operation, each with a remedy.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use nix::errno::Errno;
@@ -38,6 +38,12 @@ pub enum LabError {
         count: usize,
         most: usize,
     },
+    #[error(
+        "{address} of {host:?} is an address that the lab gives to another: choose one outside of 10.0.0.0/8"
+    )]
+    AddressTaken { host: String, address: Ipv4Addr },
+    #[error("another interface of {host:?} is named {interface:?} in a lab: rename this NIC")]
+    InterfaceTaken { host: String, interface: String },
     #[error("{link} at {rate}: a lab shapes links up to {most}")]
     RateTooHigh {
         link: String,
@@ -135,7 +141,7 @@ pub enum LabError {
     /// The kernels have no consistent path for a flow.
     #[error("the routes do not lead {flow} to its receiver")]
     NoPath { flow: String },
-    #[error("{host} has more flows than source ports: use fewer flows_per_pair")]
+    #[error("{host} has more flows than source ports: use fewer flows_per_pair, or fewer rails")]
     PortsUsedUp { host: String },
     #[error("cannot start rank {rank} of {job}: {source}")]
     StartRank {
@@ -223,6 +229,8 @@ impl LabError {
             | Self::NothingToRun { .. }
             | Self::BadLabName { .. }
             | Self::FabricTooLarge { .. }
+            | Self::AddressTaken { .. }
+            | Self::InterfaceTaken { .. }
             | Self::RateTooHigh { .. }
             | Self::BeyondLab { .. }
             | Self::AlreadyRunning { .. }

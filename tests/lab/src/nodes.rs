@@ -8,12 +8,13 @@ use std::process::Command;
 
 use nix::unistd::Pid;
 use reweave_common::fabric::{Fabric, Port};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{NicId, NodeId};
 
 use crate::addressing::{Addressing, end_of, on_link};
 use crate::error::LabError;
 use crate::node::NodeDoor;
 use crate::parallel::apart;
+use crate::rails;
 use crate::tool_run::run_script;
 use crate::tools::{Tool, Tools};
 use crate::wiring;
@@ -51,6 +52,12 @@ impl Nodes {
     /// The address of a node: that of its NIC 0, or a switch's loopback.
     pub(crate) fn address(&self, node: NodeId) -> Ipv4Addr {
         self.addressing.of_node(&self.fabric, node)
+    }
+
+    /// The address of a host's NIC.
+    pub(crate) fn nic_address(&self, nic: NicId) -> Ipv4Addr {
+        let port = rails::port_of(&self.fabric, nic);
+        self.addressing.of_nic(&self.fabric, port)
     }
 
     /// Returns all source addresses of a node.

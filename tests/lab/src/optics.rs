@@ -114,7 +114,10 @@ pub(crate) fn lit_ways(fabric: &Fabric) -> BTreeMap<(NodeId, NodeId), Vec<LinkId
         for (from, distance) in distances.iter().filter(|(_, distance)| **distance > 0) {
             let nearer = |link: &LinkId| {
                 let far = fabric.link(*link).far(*from).node;
-                !dark.contains(link) && distances.get(&far).is_some_and(|it| it + 1 == *distance)
+                let passes_on = far == to || fabric.node(far).role.forwards();
+                passes_on
+                    && !dark.contains(link)
+                    && distances.get(&far).is_some_and(|it| it + 1 == *distance)
             };
             let links = fabric.links_of(*from).iter().copied().filter(nearer);
             ways.insert((*from, to), links.collect());

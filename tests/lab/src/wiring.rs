@@ -6,12 +6,13 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
 use reweave_common::fabric::{Fabric, FabricBuilder, Link, Port, Role};
-use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::ids::{LinkId, NicId, NodeId};
 use reweave_common::routes::Routes;
 use reweave_common::units::Rate;
 
 use crate::addressing::{self, Addressing, end_of};
 use crate::optics;
+use crate::rails;
 use crate::sharing::Sharing;
 
 /// Jumbo frames, as training clusters use them.
@@ -44,13 +45,21 @@ pub(crate) struct Wiring<'f> {
 /// Links that lead nearer to a node.
 enum LinksTowards {
     Shortest(Routes),
-    /// For a fabric with optical switches, in its initial state.
+    /// For a fabric with optical switches, in its initial state, or with declared NICs.
     Lit(BTreeMap<(NodeId, NodeId), Vec<LinkId>>),
+}
+
+/// The links that lead to one address of another node.
+struct Way<'w> {
+    address: Ipv4Addr,
+    /// The NIC that has the address, if one alone does.
+    nic: Option<NicId>,
+    links: &'w [LinkId],
 }
 
 impl LinksTowards {
     fn of(fabric: &Fabric) -> Self {
-        if fabric.opticals().len() > 0 {
+        if fabric.opticals().len() > 0 || fabric.has_declared_nics() {
             return Self::Lit(optics::lit_ways(fabric));
         }
         Self::Shortest(Routes::shortest(&with_switches_as_endpoints(fabric)))
@@ -134,8 +143,9 @@ impl<'f> Wiring<'f> {
     /// over them.
     pub(crate) fn routes_for_frr(&self, node: NodeId) -> Vec<String> {
         let ways = self.ways_from(node).into_iter();
-        let lines = ways.flat_map(|(to, links)| {
-            links.iter().map(move |&link| {
+        let lines = ways.flat_map(|way| {
+            let to = way.address;
+            way.links.iter().map(move |&link| {
                 let ends = self.fabric.link(link);
                 let gateway = self.addressing.gateway(self.fabric, link, ends.far(node));
                 let interface = interface(self.fabric, near(ends, node));
@@ -150,15 +160,54 @@ impl<'f> Wiring<'f> {
     }
 
     /// Returns the links towards each address of other nodes.
-    fn ways_from(&self, node: NodeId) -> Vec<(Ipv4Addr, &[LinkId])> {
+    fn ways_from(&self, node: NodeId) -> Vec<Way<'_>> {
         let others = self.fabric.nodes().filter(|(to, _)| *to != node);
-        let ways = others.flat_map(|(to, _)| {
-            let next_hops = self.ways.next_hops(node, to);
-            let addresses = self.addressing.all_of(self.fabric, to).into_iter();
-            addresses.map(move |address| (address, next_hops))
-        });
-        ways.filter(|(_, next_hops)| !next_hops.is_empty())
-            .collect()
+        let ways = others.flat_map(|(to, _)| self.ways_to(node, to));
+        ways.filter(|way| !way.links.is_empty()).collect()
+    }
+
+    fn ways_to(&self, from: NodeId, to: NodeId) -> Vec<Way<'_>> {
+        let on_rails = rails::nics_of(self.fabric, to).iter();
+        if on_rails.len() > 0 {
+            return on_rails.map(|&nic| self.way_to_nic(from, nic)).collect();
+        }
+        let links = self.ways.next_hops(from, to);
+        let nic = match self.fabric.nics_of(to) {
+            &[only] => Some(only),
+            _ => None,
+        };
+        let addresses = self.addressing.all_of(self.fabric, to).into_iter();
+        let way = |address| Way {
+            address,
+            nic,
+            links,
+        };
+        addresses.map(way).collect()
+    }
+
+    /// Returns the links that lead to the cable of a NIC, and to no other cable of its host.
+    fn way_to_nic(&self, from: NodeId, id: NicId) -> Way<'_> {
+        let nic = self.fabric.nic(id);
+        let leaf = self.far_end(id);
+        let links = if leaf == from {
+            std::slice::from_ref(&nic.link)
+        } else if self.fabric.node(leaf).role.forwards() {
+            self.ways.next_hops(from, leaf)
+        } else {
+            &[]
+        };
+        let port = rails::port_of(self.fabric, id);
+        Way {
+            address: self.addressing.of_nic(self.fabric, port),
+            nic: Some(id),
+            links,
+        }
+    }
+
+    /// The node at the other end of a NIC's cable.
+    fn far_end(&self, nic: NicId) -> NodeId {
+        let nic = self.fabric.nic(nic);
+        self.fabric.link(nic.link).far(nic.host).node
     }
 
     fn write_addresses(&self, node: NodeId, script: &mut String) {
@@ -172,7 +221,7 @@ impl<'f> Wiring<'f> {
         for (port, link) in ports(self.fabric, node) {
             let interface = interface(self.fabric, port);
             if role.is_endpoint() {
-                let nic = self.addressing.of_nic(port);
+                let nic = self.addressing.of_nic(self.fabric, port);
                 let _ = writeln!(script, "address add {nic}/32 dev {interface}");
             }
             if role.forwards() {
@@ -202,10 +251,72 @@ impl<'f> Wiring<'f> {
             self.write_route("default", &[uplink], node, source, script);
             return;
         }
-        for (address, next_hops) in self.ways_from(node) {
-            let destination = format!("{address}/32");
-            self.write_route(&destination, next_hops, node, source, script);
+        if !rails::nics_of(self.fabric, node).is_empty() {
+            self.write_rails(node, script);
+            return;
         }
+        for way in self.ways_from(node) {
+            let destination = format!("{}/32", way.address);
+            self.write_route(&destination, way.links, node, source, script);
+        }
+    }
+
+    /// Writes the routes of a host on rails. A table for each NIC leads what is sent from its address. The main table is
+    /// for programs that bind no address: it selects the NIC, and with it the address they send from.
+    fn write_rails(&self, host: NodeId, script: &mut String) {
+        let own = rails::nics_of(self.fabric, host);
+        for (table, &nic) in (rails::FIRST_TABLE..).zip(own) {
+            // A host at the other end passes nothing on.
+            if !self.fabric.node(self.far_end(nic)).role.forwards() {
+                continue;
+            }
+            let (link, address) = self.link_and_address(nic);
+            let destination = format!("default table {table}");
+            self.write_route(&destination, &[link], host, address, script);
+            let priority = rails::RULE_PRIORITY;
+            let _ = writeln!(
+                script,
+                "rule add from {address} lookup {table} pref {priority}"
+            );
+        }
+        for way in self.ways_from(host) {
+            if let Some(nic) = self.nic_for(own, &way) {
+                let (link, address) = self.link_and_address(nic);
+                let destination = format!("{}/32", way.address);
+                self.write_route(&destination, &[link], host, address, script);
+            }
+        }
+    }
+
+    fn link_and_address(&self, nic: NicId) -> (LinkId, Ipv4Addr) {
+        let port = rails::port_of(self.fabric, nic);
+        let address = self.addressing.of_nic(self.fabric, port);
+        (self.fabric.nic(nic).link, address)
+    }
+
+    /// Returns the NIC over which a host sends to an address: that of the same rail if it leads there, or else the first
+    /// of the nearest.
+    fn nic_for(&self, own: &[NicId], way: &Way<'_>) -> Option<NicId> {
+        let same_rail = way.nic.and_then(|to| {
+            let mut own = own.iter().copied();
+            own.find(|&from| self.is_same_rail(from, to) && self.leads(from, to))
+        });
+        let is_near = |nic: &NicId| way.links.contains(&self.fabric.nic(*nic).link);
+        same_rail.or_else(|| own.iter().copied().find(is_near))
+    }
+
+    fn is_same_rail(&self, a: NicId, b: NicId) -> bool {
+        let rail = |nic| {
+            let nic = self.fabric.nic(nic);
+            (nic.purpose, nic.rail, nic.plane)
+        };
+        rail(a) == rail(b)
+    }
+
+    /// Whether what is sent over one NIC reaches another host at its NIC.
+    fn leads(&self, from: NicId, to: NicId) -> bool {
+        let leaf = self.far_end(from);
+        self.fabric.node(leaf).role.forwards() && !self.way_to_nic(leaf, to).links.is_empty()
     }
 
     /// The link of a host that has one link only, to a node that passes on what it sends.
@@ -276,12 +387,16 @@ impl<'f> Wiring<'f> {
     }
 }
 
-/// The name of a port's interface: `eth0` of a host, `swp3` of a switch, and at a fibre what the
-/// fabric's file says.
+/// The name of a port's interface: `eth0` of a host, `swp3` of a switch, and at a fibre, or a NIC that has a name in the
+/// fabric's file, what the file says.
 pub(crate) fn interface(fabric: &Fabric, port: Port) -> String {
     let link = fabric.links_of(port.node).get(port.index as usize);
     if let Some(fibre) = link.and_then(|link| fabric.fibre_of(port.node, *link)) {
         return fibre.interface.clone();
+    }
+    let nic = rails::nic_at(fabric, port);
+    if let Some(name) = nic.and_then(|nic| nic.interface.clone()) {
+        return name;
     }
     let kind = if fabric.node(port.node).role.is_endpoint() {
         "eth"
@@ -386,7 +501,7 @@ pub(crate) fn ports(fabric: &Fabric, node: NodeId) -> impl Iterator<Item = (Port
         .map(move |(link, index)| (Port { node, index }, link))
 }
 
-fn near(link: &Link, node: NodeId) -> Port {
+pub(crate) fn near(link: &Link, node: NodeId) -> Port {
     if link.a.node == node { link.a } else { link.b }
 }
 

@@ -27,6 +27,12 @@ fn main() -> ExitCode {
             LAB_NEEDS,
             ports_make_flows_meet_or_part,
         ),
+        trial("rail_flows_bind_their_nics", LAB_NEEDS, || {
+            rail_flows_bind("rails-8x8", ["h0", "h4"], 0);
+        }),
+        trial("shifted_rails_cross_spines", LAB_NEEDS, || {
+            rail_flows_bind("rails-pod", ["h0", "h1"], 1);
+        }),
         trial(
             "contended_rates_are_those_iperf3_sees",
             IPERF3_NEEDS,
@@ -102,6 +108,41 @@ fn ports_make_flows_meet_or_part() {
     assert_eq!(together[0], together[1]);
     let apart = spines("spread");
     assert_ne!(apart[0], apart[1]);
+}
+
+/// Each of the eight flows leaves by its own NIC, over the leaf of its rail and a spine, and arrives at the NIC that is
+/// `shift` further.
+fn rail_flows_bind(name: &str, [from, to]: [&str; 2], shift: usize) {
+    let report = report(&Home::new(), &scenario(name), 0);
+    let flows = flows(&report["jobs"][0]);
+    assert_eq!(flows.len(), 8);
+    for (sent, flow) in flows.iter().enumerate() {
+        let received = (sent + shift) % 8;
+        let address = |end: &str| -> SocketAddrV4 { word(&flow[end]).parse().expect("an address") };
+        let nic = |end| usize::from(address(end).ip().octets()[1]);
+        assert_eq!([nic("source"), nic("destination")], [sent, received]);
+        let path: Vec<_> = flow["path"]
+            .as_array()
+            .expect("a path")
+            .iter()
+            .map(word)
+            .collect();
+        let [first, out, spine, back, last] = path[..] else {
+            panic!("{flow}");
+        };
+        assert_eq!([first, last], [from, to]);
+        assert!(spine.starts_with("spine"), "{flow}");
+        let rail = |leaf: &str| {
+            let (_, rail) = leaf.rsplit_once('-').expect("a leaf has a number");
+            rail.parse::<usize>().expect("a number")
+        };
+        let leaves = if name == "rails-8x8" { 4 } else { 8 };
+        assert_eq!(
+            [out, back].map(rail),
+            [sent, received].map(|rail| rail % leaves)
+        );
+        assert_eq!(figure(&flow["bytes"]) as u64, 5 * 4_000_000 / 8, "{flow}");
+    }
 }
 
 /// Three flows share one uplink. iperf3 is given the same addresses and ports afterwards, so that the kernels' hash

@@ -6,6 +6,8 @@
 mod commands;
 #[path = "smoke/leftovers.rs"]
 mod leftovers;
+#[path = "smoke/rails.rs"]
+mod rails;
 #[path = "smoke/refusals.rs"]
 mod refusals;
 #[path = "smoke/size.rs"]
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         commands::tests(),
         wiring::tests(),
         leftovers::tests(),
+        rails::tests(),
         refusals::tests(),
         size::tests(),
         station::tests(),

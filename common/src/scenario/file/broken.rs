@@ -12,6 +12,8 @@ const VALID_SCENARIOS: &[&str] = &[
     include_str!("../../../../tests/lab/scenarios/ideal.toml"),
     include_str!("../../../../tests/lab/scenarios/leaf-spine.toml"),
     include_str!("../../../../tests/lab/scenarios/patterns.toml"),
+    include_str!("../../../../tests/lab/scenarios/rails-8x8.toml"),
+    include_str!("../../../../tests/lab/scenarios/rails-pod.toml"),
     FAULTS_SCENARIO,
 ];
 

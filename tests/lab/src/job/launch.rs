@@ -1,7 +1,7 @@
 //! Flows of a job with their ports and paths.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{NodeId, Rank};
@@ -163,7 +163,7 @@ impl Planner<'_> {
     }
 
     fn key(&self, wanted: &Wanted, port: u16) -> FlowKey {
-        let [from, to] = [wanted.from, wanted.to].map(|rank| self.nodes.address(self.host(rank)));
+        let [from, to] = self.addresses(wanted);
         let (protocol, listens_at) = match self.job.transport {
             Transport::Tcp => (Protocol::Tcp, FIRST_PORT + self.index as u16),
             Transport::Quic => (Protocol::Udp, FIRST_PORT + self.index as u16),
@@ -173,6 +173,15 @@ impl Planner<'_> {
             protocol,
             source: SocketAddrV4::new(from, port),
             destination: SocketAddrV4::new(to, listens_at),
+        }
+    }
+
+    /// Returns the addresses of a flow's ends: those of the NICs that it binds, or else of their hosts.
+    fn addresses(&self, wanted: &Wanted) -> [Ipv4Addr; 2] {
+        let hosts = [wanted.from, wanted.to].map(|rank| self.host(rank));
+        match self.job.nics(self.nodes.fabric(), hosts, wanted.nth) {
+            Some(nics) => nics.map(|nic| self.nodes.nic_address(nic)),
+            None => hosts.map(|host| self.nodes.address(host)),
         }
     }
 
