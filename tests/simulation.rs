@@ -15,6 +15,8 @@ mod life;
 mod mending;
 #[path = "simulation/mistaken.rs"]
 mod mistaken;
+#[path = "simulation/rails.rs"]
+mod rails;
 #[path = "simulation/repeats.rs"]
 mod repeats;
 #[path = "simulation/scenarios.rs"]

@@ -70,6 +70,8 @@ pub struct FlowState {
     pub flow: FlowKey,
     pub from: NodeId,
     pub to: NodeId,
+    /// The link of the NIC to which it is addressed. None if the fabric declares no NICs, or the NIC is unknown.
+    pub nic: Option<LinkId>,
     /// Rate while sending: the mean of recent readings, with their minimum and maximum.
     pub rate: Rate,
     pub rate_range: [Rate; 2],

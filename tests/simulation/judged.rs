@@ -18,7 +18,7 @@ use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
 use reweave_repair::Policy;
 use reweave_sim_cluster::chance::Chance;
-use reweave_sim_cluster::network::addresses::{host_address, rule_of_pin};
+use reweave_sim_cluster::network::addresses::{rail_address, rule_of_pin};
 use reweave_sim_cluster::network::forwarding::Kernels;
 use reweave_sim_cluster::network::{Kernel, Network};
 
@@ -174,6 +174,7 @@ impl Scene {
     fn check(&self, plan: &Plan) -> Result<(), Vec<Unsound>> {
         let network = reweave_check::Network {
             addresses: self.network.addresses.all(),
+            nics: self.network.addresses.nics(),
             generation: self.generation,
             pins: &self.pins,
             ..reweave_check::Network::untouched(&self.network.fabric)
@@ -181,7 +182,7 @@ impl Scene {
         check(&network, plan)
     }
 
-    /// Whether all packets arrive, whichever switches have followed the plan already.
+    /// Whether all packets arrive at the NICs that they are for, whichever switches have followed the plan already.
     fn loses_nothing(&self, plan: &Plan) -> bool {
         let (before, after) = (self.kernels(&self.pins), self.kernels(&plan.pins));
         let differ = |switch: &&NodeId| before[switch].rules() != after[switch].rules();
@@ -193,9 +194,8 @@ impl Scene {
                     kernels.insert(*switch, after[switch].clone());
                 }
             }
-            self.network
-                .ways_under(&kernels)
-                .all(|(_, way)| way.is_ok())
+            let mut ways = self.network.ways_under(&kernels);
+            ways.all(|(flow, way)| way.is_ok_and(|way| self.network.ends_at_nic(&flow, &way)))
         })
     }
 
@@ -275,6 +275,7 @@ impl Scene {
             flow,
             from: owner(*flow.source.ip()),
             to: owner(*flow.destination.ip()),
+            nic: self.network.addresses.nic_link(*flow.destination.ip()),
             rate,
             rate_range: [rate, rate],
             path,
@@ -306,7 +307,7 @@ fn with_more_flows(network: &Network, chance: &mut Chance, round: usize) -> Netw
         let [from, to] = [0, 0].map(|_| *chance.one_of(&hosts));
         if from != to {
             let port = (10_000 + 100 * round + number) as u16;
-            let address = |host| host_address(&network.fabric, host);
+            let address = |host| rail_address(&network.fabric, host, number);
             let flow = FlowKey {
                 protocol: Protocol::Tcp,
                 source: SocketAddrV4::new(address(from), port),

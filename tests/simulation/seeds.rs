@@ -100,6 +100,8 @@ fn some_job(chance: &mut Chance, scenario: &Scenario, number: usize) -> Job {
     let hosts = [drawn(), drawn(), drawn(), drawn()].to_vec();
     let pairs = [[0, 1], [2, 3]].map(|pair| pair.map(Rank::from_index));
     let streams = 1 + chance.below(2);
+    // On rails each flow of a pair has its own.
+    let most_flows = usize::from(scenario.fabric.rail_count()).max(2);
     Job {
         name: format!("job-{number}"),
         hosts,
@@ -107,8 +109,8 @@ fn some_job(chance: &mut Chance, scenario: &Scenario, number: usize) -> Job {
             pairs: pairs[..streams].to_vec(),
         },
         bytes: Bytes::new(2_000_000 + 1_000_000 * chance.below(10) as u64),
-        flows_per_pair: 1 + chance.below(2) as u32,
-        rail_shift: None,
+        flows_per_pair: 1 + chance.below(most_flows) as u32,
+            rail_shift: None,
         compute: Duration::from_millis(10 * chance.below(5) as u64),
         iterations: u32::MAX,
         transport: Transport::Tcp,

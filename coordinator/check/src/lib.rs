@@ -25,6 +25,7 @@ use reweave_common::plan::{Generation, Pin, Plan};
 use reweave_common::snapshot::{FlowState, Hop, LinkState};
 
 use crate::mesh::Ground;
+use crate::ways::FlowTarget;
 
 mod buffers;
 mod circuits;
@@ -51,6 +52,8 @@ pub struct Network<'a> {
     pub fabric: &'a Fabric,
     /// Which node has which address.
     pub addresses: &'a BTreeMap<Ipv4Addr, NodeId>,
+    /// The links of the NICs that have these addresses, besides those that the fabric's file says.
+    pub nics: &'a BTreeMap<Ipv4Addr, LinkId>,
     pub down: &'a BTreeSet<LinkId>,
     /// The generation in force, and its pins.
     pub generation: Generation,
@@ -74,12 +77,14 @@ impl<'a> Network<'a> {
     /// As the fabric's file has it: without tables and pins, and with all links up.
     pub fn untouched(fabric: &'a Fabric) -> Self {
         static NO_ADDRESSES: BTreeMap<Ipv4Addr, NodeId> = BTreeMap::new();
+        static NO_NICS: BTreeMap<Ipv4Addr, LinkId> = BTreeMap::new();
         static NO_LINKS_DOWN: BTreeSet<LinkId> = BTreeSet::new();
         static NO_TABLES: Tables = Tables::new();
         static NO_LOADS: BTreeMap<Hop, LinkState> = BTreeMap::new();
         Self {
             fabric,
             addresses: &NO_ADDRESSES,
+            nics: &NO_NICS,
             down: &NO_LINKS_DOWN,
             generation: Generation(0),
             pins: &[],
@@ -103,6 +108,13 @@ impl Network<'_> {
         };
         let there = link.index() < self.fabric.links().len() && !self.down.contains(&link);
         there && self.fabric.crossing(link).is_none_or(is_lit)
+    }
+
+    /// The link over which packets for this address reach their host, where it is a NIC's address.
+    fn nic_link(&self, address: Ipv4Addr) -> Option<LinkId> {
+        let declared = self.fabric.nic_with(address);
+        let declared = declared.map(|nic| self.fabric.nic(nic).link);
+        declared.or_else(|| self.nics.get(&address).copied())
     }
 
     /// Whether the link ends at this node. A node of many fibres has too many links to look for one among them.
@@ -175,11 +187,15 @@ fn generations(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
 fn judge_flows([network, after]: [&Network<'_>; 2], planned: &[Pin]) -> Vec<Unsound> {
     let flows = pins::by_flow([network.pins, planned]);
     let mut found = BTreeMap::new();
-    let mut followed: BTreeMap<NodeId, Vec<FlowKey>> = BTreeMap::new();
+    let mut followed: BTreeMap<FlowTarget, Vec<FlowKey>> = BTreeMap::new();
     for (&flow, pins) in &flows {
         let faults = pins::faults([network, after], pins);
-        match network.addresses.get(flow.destination.ip()) {
-            Some(&destination) if faults.is_empty() => {
+        let address = flow.destination.ip();
+        match network.addresses.get(address) {
+            Some(&node) if faults.is_empty() => {
+                let nic = network.nic_link(*address);
+                let nic = nic.filter(|&link| network.is_at(node, link));
+                let destination = FlowTarget { node, nic };
                 followed.entry(destination).or_default().push(flow);
             }
             _ => {
@@ -190,7 +206,7 @@ fn judge_flows([network, after]: [&Network<'_>; 2], planned: &[Pin]) -> Vec<Unso
     let ground = OnceCell::new();
     for (destination, of_destination) in followed {
         let ground = ground.get_or_init(|| Ground::of(network));
-        let hops_left = ground.hops_to(destination);
+        let hops_left = ground.hops_to(destination.node, destination.nic);
         for flow in of_destination {
             let faults = ways::judge(ground, &hops_left, flow, destination, &flows[&flow]);
             found.insert(flow, faults);

@@ -405,10 +405,15 @@ impl<'a> Ground<'a> {
         &self.heard.links[node.index()]
     }
 
-    /// How many hops each node is from there: first for routers that have not heard what is down, then for those that have.
-    pub(crate) fn hops_to(&self, destination: NodeId) -> [Vec<Option<usize>>; 2] {
+    /// How many hops each node is from there, over this link at the end where it is a NIC's: first for routers that have
+    /// not heard what is down, then for those that have.
+    pub(crate) fn hops_to(
+        &self,
+        destination: NodeId,
+        nic: Option<LinkId>,
+    ) -> [Vec<Option<usize>>; 2] {
         let unheard = self.well.as_ref().unwrap_or(&self.heard);
-        [unheard, &self.heard].map(|open| open.hops_to(destination))
+        [unheard, &self.heard].map(|open| open.hops_to(destination, nic))
     }
 
     fn left_of(&self, mut routes: Vec<Vec<LinkId>>) -> Vec<Vec<LinkId>> {
@@ -448,22 +453,28 @@ impl<'a> Open<'a> {
     /// The network's own: all shortest ways over links that are open, through nodes that forward.
     pub(crate) fn routes(&self, destination: NodeId) -> Vec<Vec<LinkId>> {
         let mut routes = vec![Vec::new(); self.fabric.nodes().len()];
-        self.search(destination, |node, link| routes[node.index()].push(link));
+        self.search(destination, None, |node, link| {
+            routes[node.index()].push(link)
+        });
         routes
     }
 
     /// How many hops each node is from there. A node that forwards nothing ends a way.
-    fn hops_to(&self, destination: NodeId) -> Vec<Option<usize>> {
-        self.search(destination, |_, _| {})
+    fn hops_to(&self, destination: NodeId, nic: Option<LinkId>) -> Vec<Option<usize>> {
+        self.search(destination, nic, |_, _| {})
     }
 
-    /// Breadth first. `leads_there` hears of each link that takes a node one hop nearer.
+    /// Breadth first. Packets for a NIC come to the destination over its link alone. `leads_there` hears of each link that
+    /// takes a node one hop nearer.
     fn search(
         &self,
         destination: NodeId,
+        nic: Option<LinkId>,
         mut leads_there: impl FnMut(NodeId, LinkId),
     ) -> Vec<Option<usize>> {
         let fabric = self.fabric;
+        let is_entry =
+            |node: NodeId, link: LinkId| node != destination || nic.is_none_or(|nic| nic == link);
         let mut hops: Vec<Option<usize>> = vec![None; fabric.nodes().len()];
         hops[destination.index()] = Some(0);
         let mut queue = VecDeque::from([(destination, 0)]);
@@ -471,7 +482,8 @@ impl<'a> Open<'a> {
             if node != destination && !fabric.node(node).role.forwards() {
                 continue;
             }
-            for &link in &self.links[node.index()] {
+            let links = self.links[node.index()].iter().copied();
+            for link in links.filter(|&link| is_entry(node, link)) {
                 let next = fabric.link(link).far(node).node;
                 let known = *hops[next.index()].get_or_insert_with(|| {
                     queue.push_back((next, distance + 1));

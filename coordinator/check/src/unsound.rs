@@ -33,7 +33,8 @@ pub enum Unsound {
         flow: FlowKey,
         nodes: Vec<String>,
     },
-    /// Packets that go this way may come to `stuck_at` and no further.
+    /// Packets that go this way may come to `stuck_at` and no further. Where that is their host, they are for another of
+    /// its NICs than the one they arrive at, and `destination` is the link of that NIC.
     BlackHole {
         way: NamedPin,
         stuck_at: String,

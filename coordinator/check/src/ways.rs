@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::Pin;
+use reweave_common::snapshot::Hop;
 
 use crate::mesh::Ground;
 use crate::pins::{FlowPins, named};
@@ -14,6 +15,19 @@ use crate::{Network, Unsound};
 /// have. Nodes that forward nothing end a way.
 type HopsLeft = [Vec<Option<usize>>; 2];
 
+/// A host, and the link of the NIC that packets there are for, where that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FlowTarget {
+    pub(crate) node: NodeId,
+    pub(crate) nic: Option<LinkId>,
+}
+
+impl FlowTarget {
+    fn is_entry(self, link: LinkId) -> bool {
+        self.nic.is_none_or(|nic| nic == link)
+    }
+}
+
 /// What may befall a flow with these pins planned, each of which a switch could carry out.
 ///
 /// Where links are down, routers elsewhere may have heard of it and send around, or not yet, or they never will. The
@@ -22,7 +36,7 @@ pub(crate) fn judge(
     ground: &Ground<'_>,
     hops_left: &HopsLeft,
     flow: FlowKey,
-    destination: NodeId,
+    destination: FlowTarget,
     pins: &FlowPins,
 ) -> Vec<Unsound> {
     let faults = |rerouted: bool| {
@@ -58,7 +72,7 @@ type Pins = BTreeMap<NodeId, LinkId>;
 struct FlowPaths<'a> {
     ground: &'a Ground<'a>,
     flow: FlowKey,
-    destination: NodeId,
+    destination: FlowTarget,
     hops_left: &'a [Option<usize>],
     /// Whether routers send around links that are down elsewhere.
     rerouted: bool,
@@ -79,7 +93,10 @@ impl FlowPaths<'_> {
         let lost = touched
             .iter()
             .flat_map(|&switch| self.black_holes_behind(switch));
-        circle.into_iter().chain(lost).collect()
+        let stray = touched
+            .iter()
+            .find_map(|&switch| self.other_nic_behind(switch));
+        circle.into_iter().chain(lost).chain(stray).collect()
     }
 
     /// Nodes that packets may pass one after another and then the first again. One of them is
@@ -122,6 +139,32 @@ impl FlowPaths<'_> {
         links.filter_map(lost).collect()
     }
 
+    /// A way to the host that does not end over the link of the NIC that packets are for. Only pins and tables lead there.
+    /// The host may drop what comes over another link, so it counts as lost.
+    fn other_nic_behind(&self, switch: NodeId) -> Option<Unsound> {
+        let nic = self.destination.nic?;
+        let links = self.links(switch, &self.after).into_iter();
+        let own = links.clone().map(|link| Hop { from: switch, link });
+        let reached = links.flat_map(|link| self.reached_from(self.head(switch, link)).into_keys());
+        let behind = reached.flat_map(|node| {
+            let mixture = [&self.before, &self.after].into_iter();
+            let links = mixture.flat_map(move |pins| self.links(node, pins));
+            links.map(move |link| Hop { from: node, link })
+        });
+        let is_astray = |hop: &Hop| {
+            let arrives = self.head(hop.from, hop.link) == self.destination.node;
+            arrives && hop.link != nic
+        };
+        let Hop { from: at, link } = own.chain(behind).find(is_astray)?;
+        let flow = self.flow;
+        let network = self.ground.network;
+        Some(Unsound::BlackHole {
+            way: named(network, &Pin { flow, at, link }),
+            stuck_at: self.name(self.destination.node),
+            destination: network.fabric.link_name(nic),
+        })
+    }
+
     /// All nodes packets may come to from here on, each with the one before it.
     fn reached_from(&self, first: NodeId) -> BTreeMap<NodeId, Option<NodeId>> {
         let mut came_from = BTreeMap::from([(first, None)]);
@@ -140,7 +183,7 @@ impl FlowPaths<'_> {
     /// Whether packets end here that should go on, before or after.
     fn is_stuck(&self, node: NodeId) -> bool {
         let leads_nowhere = |pins| self.links(node, pins).is_empty();
-        node != self.destination && [&self.before, &self.after].into_iter().any(leads_nowhere)
+        node != self.destination.node && [&self.before, &self.after].into_iter().any(leads_nowhere)
     }
 
     fn next_nodes(&self, node: NodeId) -> BTreeSet<NodeId> {
@@ -172,7 +215,7 @@ impl FlowPaths<'_> {
 
     /// By the node's table, or the network's own routes where that says nothing.
     fn unpinned(&self, node: NodeId) -> Vec<LinkId> {
-        match self.ground.held.entry(self.destination, node) {
+        match self.ground.held.entry(self.destination.node, node) {
             Some(hops) => hops.iter().map(|hop| hop.link).collect(),
             None => self.downhill(node),
         }
@@ -183,7 +226,8 @@ impl FlowPaths<'_> {
         let left = |node: NodeId| self.hops_left[node.index()];
         let is_nearer = |link: &LinkId| {
             let next = self.head(node, *link);
-            let ends_or_passes = next == self.destination || self.sends(next);
+            let ends = next == self.destination.node && self.destination.is_entry(*link);
+            let ends_or_passes = ends || self.sends(next);
             ends_or_passes && left(next).is_some_and(|next| left(node) == Some(next + 1))
         };
         let links = self.ground.open_links_of(node).iter().copied();
@@ -192,7 +236,7 @@ impl FlowPaths<'_> {
 
     fn sends(&self, node: NodeId) -> bool {
         let fabric = self.ground.network.fabric;
-        node != self.destination && fabric.node(node).role.forwards()
+        node != self.destination.node && fabric.node(node).role.forwards()
     }
 
     fn named_loop(&self, nodes: &[NodeId]) -> Unsound {
@@ -207,7 +251,7 @@ impl FlowPaths<'_> {
         Unsound::BlackHole {
             way: named(self.ground.network, &Pin { flow, at, link }),
             stuck_at: self.name(stuck_at),
-            destination: self.name(self.destination),
+            destination: self.name(self.destination.node),
         }
     }
 

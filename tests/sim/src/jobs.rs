@@ -1,7 +1,7 @@
 //! Jobs on the simulated network: ranks that compute, send and wait for each other, again and again.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::NodeId;
@@ -11,7 +11,7 @@ use reweave_common::snapshot::Hop;
 use reweave_common::workload::{Program, ProgramStep, Transfer};
 
 use super::network::Network;
-use super::network::addresses::host_address;
+use super::network::addresses::rail_address;
 
 /// Maximum number of source ports tried for a flow.
 const MAX_PORTS_PER_FLOW: u16 = 64;
@@ -66,7 +66,7 @@ impl Jobs {
         let programs = job.programs();
         for [from, to] in pairs(&programs) {
             let ends = [job.hosts[from], job.hosts[to]];
-            let flows = (0..job.flows_per_pair).map(|_| ports.flow(network, ends));
+            let flows = (0..job.flows_per_pair).map(|nth| ports.flow(network, ends, nth));
             let flows: Vec<_> = flows.collect();
             flows.iter().for_each(|&flow| network.open(flow, ends));
             let awaited_bytes = 0;
@@ -256,11 +256,13 @@ impl<'j> Ports<'j> {
         }
     }
 
-    fn flow(&mut self, network: &Network, ends: [NodeId; 2]) -> FlowKey {
+    /// The nth flow between these ends.
+    fn flow(&mut self, network: &Network, ends: [NodeId; 2], nth: u32) -> FlowKey {
+        let addresses = ends.map(|end| rail_address(&network.fabric, end, nth as usize));
         let first = self.next;
         self.next += MAX_PORTS_PER_FLOW;
         let ways = (first..self.next).map(|port| {
-            let flow = self.key(network, ends, port);
+            let flow = self.key(addresses, port);
             (network.hashed_path(&flow, ends), flow)
         });
         let (path, flow) = self.choose(ways.collect());
@@ -285,8 +287,7 @@ impl<'j> Ports<'j> {
         loads.map(Option::unwrap_or_default).max().unwrap_or(0)
     }
 
-    fn key(&self, network: &Network, [from, to]: [NodeId; 2], port: u16) -> FlowKey {
-        let address = |host| host_address(&network.fabric, host);
+    fn key(&self, [from, to]: [Ipv4Addr; 2], port: u16) -> FlowKey {
         let (protocol, service) = match self.job.transport {
             Transport::Tcp => (Protocol::Tcp, self.service),
             Transport::Quic => (Protocol::Udp, self.service),
@@ -294,8 +295,8 @@ impl<'j> Ports<'j> {
         };
         FlowKey {
             protocol,
-            source: SocketAddrV4::new(address(from), port),
-            destination: SocketAddrV4::new(address(to), service),
+            source: SocketAddrV4::new(from, port),
+            destination: SocketAddrV4::new(to, service),
         }
     }
 }

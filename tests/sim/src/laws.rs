@@ -5,10 +5,11 @@ use std::fmt;
 
 use reweave_agent_core::fence::Record;
 use reweave_common::flow::FlowKey;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::instruction::{Install, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::PinRule;
+use reweave_common::snapshot::Hop;
 use reweave_core::{Aim, Change, Command, Ended, Outcome, State};
 
 use super::network::Network;
@@ -27,6 +28,11 @@ pub enum Breach {
     BlackHole {
         flow: FlowKey,
         at: NodeId,
+    },
+    /// Packets for a NIC come to its host over the link of another.
+    OtherNic {
+        flow: FlowKey,
+        link: LinkId,
     },
     ActedOnOlder {
         switch: NodeId,
@@ -120,13 +126,16 @@ impl Laws {
         std::mem::take(&mut self.breaches)
     }
 
-    /// Packets of every flow arrive.
+    /// Packets of every flow arrive, and over the link of the NIC that they are for.
     pub fn look_at_ways(&mut self, network: &Network) {
         for flow in network.flows() {
             self.looks.ways += 1;
             let flow = *flow;
             self.breaches.extend(match network.way(&flow) {
-                Ok(_) => None,
+                Ok(way) if network.ends_at_nic(&flow, way) => None,
+                Ok(way) => way
+                    .last()
+                    .map(|&Hop { link, .. }| Breach::OtherNic { flow, link }),
                 Err(Lost::InALoop) => Some(Breach::Loop { flow }),
                 Err(Lost::At(at)) => Some(Breach::BlackHole { flow, at }),
             });
@@ -272,6 +281,9 @@ impl fmt::Display for Breach {
         match self {
             Self::Loop { flow } => write!(f, "{flow} goes in a circle"),
             Self::BlackHole { flow, at } => write!(f, "{flow} is lost at node {at}"),
+            Self::OtherNic { flow, link } => {
+                write!(f, "{flow} arrives over link {link}, not at its NIC")
+            }
             Self::ActedOnOlder {
                 switch,
                 instructed,

@@ -45,6 +45,7 @@ impl Site {
             flow: self.flow(from, to),
             from: self.node(from),
             to: self.node(to),
+            nic: None,
             rate,
             rate_range: [rate, rate],
             path: Some(path.collect()),

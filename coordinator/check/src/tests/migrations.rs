@@ -84,6 +84,7 @@ impl Ring {
         Network {
             fabric: &self.site.fabric,
             addresses: &self.site.addresses,
+            nics: &self.site.nics,
             down: &self.site.down,
             generation: Generation(4),
             pins: &[],

@@ -5,6 +5,7 @@ mod deadlocks;
 mod loads;
 mod migrations;
 mod mixtures;
+mod nics;
 mod plain;
 mod random_network;
 
@@ -21,6 +22,7 @@ use super::*;
 struct Site {
     fabric: Fabric,
     addresses: BTreeMap<Ipv4Addr, NodeId>,
+    nics: BTreeMap<Ipv4Addr, LinkId>,
     down: BTreeSet<LinkId>,
     pins: Vec<Pin>,
     flows: Vec<FlowState>,
@@ -37,6 +39,7 @@ impl Site {
         Self {
             fabric,
             addresses,
+            nics: BTreeMap::new(),
             down: BTreeSet::new(),
             pins: Vec::new(),
             flows: Vec::new(),
@@ -112,6 +115,7 @@ impl Site {
         Network {
             fabric: &self.fabric,
             addresses: &self.addresses,
+            nics: &self.nics,
             down: &self.down,
             generation: Generation(4),
             pins: &self.pins,

@@ -72,6 +72,7 @@ pub(crate) fn with_network<T>(
     ask(&Network {
         fabric: world.fabric(),
         addresses: &world.wiring.addresses(),
+        nics: world.wiring.nics(),
         down: &world.down(),
         generation: state.base_of(plan),
         pins: &in_force.pins,

@@ -150,6 +150,7 @@ pub(super) fn network<'a>(
     Network {
         fabric: turn.known.fabric,
         addresses: turn.known.ingest.owners(),
+        nics: turn.world().wiring.nics(),
         down,
         generation: in_force.generation,
         pins,

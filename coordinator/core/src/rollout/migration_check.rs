@@ -72,6 +72,8 @@ pub(super) struct Basis {
     down: [BTreeSet<LinkId>; 2],
     /// The nodes of the pinned flows' addresses: when they were instructed, and by present reports.
     addresses: [BTreeMap<Ipv4Addr, NodeId>; 2],
+    /// The links of the NICs with the pinned flows' addresses.
+    nics: BTreeMap<Ipv4Addr, LinkId>,
 }
 
 impl Default for Judge {
@@ -182,12 +184,15 @@ impl Basis {
         for owners in &mut addresses {
             owners.retain(|address, _| ends.contains(address));
         }
+        let mut nics = world.wiring.nics().clone();
+        nics.retain(|address, _| ends.contains(address));
         Self {
             generations: [in_force.generation, turn.state.base_of(plan)],
             pins: plan.kept_of(&in_force.pins),
             down: [migration::down(world, &around.circuits), world.down()],
             around,
             addresses,
+            nics,
         }
     }
 
@@ -198,6 +203,7 @@ impl Basis {
         Network {
             fabric,
             addresses,
+            nics: &self.nics,
             down,
             generation,
             pins: &self.pins,

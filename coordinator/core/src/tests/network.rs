@@ -198,7 +198,9 @@ impl Network {
         let mut readings = self.interfaces(node);
         readings.extend(self.counters(node, now));
         readings.extend(self.flow_readings(node, now));
-        let own = |flow: &FlowKey| *flow.source.ip() == host_address(node);
+        let nics = 0..self.fabric.links_of(node).len();
+        let addresses: Vec<_> = nics.map(|nic| nic_address(node, nic)).collect();
+        let own = |flow: &FlowKey| addresses.contains(flow.source.ip());
         let ended: Vec<_> = self.ended.extract_if(.., |flow| own(flow)).collect();
         readings.extend(ended.into_iter().map(Reading::FlowEnded));
         readings.extend(self.traces(node));
@@ -428,16 +430,17 @@ impl Network {
         if self.fabric.node(flow.from).role == Role::Relay {
             return self.around(flow, key.source.port() + key.destination.port());
         }
-        let only = |node: NodeId| self.fabric.links_of(node)[0];
-        let leaf_of = |host: NodeId| self.fabric.link(only(host)).far(host).node;
-        let (leaf, last) = (leaf_of(flow.from), leaf_of(flow.to));
+        let [first, arrival] = [(flow.from, key.source), (flow.to, key.destination)]
+            .map(|(host, end)| self.nic_link(host, *end.ip()));
+        let leaf = self.fabric.link(first).far(flow.from).node;
+        let last = self.fabric.link(arrival).far(flow.to).node;
         let first = Hop {
             from: flow.from,
-            link: only(flow.from),
+            link: first,
         };
         let down = Hop {
             from: last,
-            link: only(flow.to),
+            link: arrival,
         };
         if leaf == last {
             return vec![first, down];
@@ -459,6 +462,14 @@ impl Network {
             },
             down,
         ]
+    }
+
+    /// The link of the host's NIC with this address: packets leave and arrive there alone.
+    fn nic_link(&self, host: NodeId, address: Ipv4Addr) -> LinkId {
+        let links = self.fabric.links_of(host);
+        let is_own = |nic: &usize| nic_address(host, *nic) == address;
+        let nic = (0..links.len()).find(is_own);
+        links[nic.unwrap_or_default()]
     }
 
     /// The parallel cable that the node's hash selects.

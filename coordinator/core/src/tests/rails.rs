@@ -96,6 +96,57 @@ fn drain_of_one_rail_is_refused() {
     );
 }
 
+/// Four hosts with two NICs each, which the fabric's file declares.
+fn declared() -> Cluster {
+    let switches = ["leaf0", "leaf1", "leaf2", "leaf3", "spine0", "spine1"];
+    let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let nic = |host: usize, leaf: &str| {
+        format!("[[nic]]\nhost = \"h{host}\"\nto = \"{leaf}\"\ngbps = 1\n")
+    };
+    let cable = |a: &str, b: &str| format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 1\n");
+    let nodes: String = switches
+        .into_iter()
+        .map(|name| node(name, "switch"))
+        .collect();
+    let hosts: String = (0..4)
+        .map(|host| node(&format!("h{host}"), "host"))
+        .collect();
+    let nics: String = (0..4)
+        .flat_map(|host| RACK_LEAVES[host / 2].map(|leaf| nic(host, leaf)))
+        .collect();
+    let uplinks: String = switches[..4]
+        .iter()
+        .flat_map(|leaf| ["spine0", "spine1"].map(|spine| cable(leaf, spine)))
+        .collect();
+    let text = format!("kind = \"graph\"\n{nodes}{hosts}{nics}{uplinks}");
+    Cluster::on(Network::of(&text), Mode::Manual)
+}
+
+/// The spine sends to the leaf of the NIC that a flow is for, and has no choice to make for it.
+#[test]
+fn moved_flow_stays_on_its_rail() {
+    let mut cluster = declared();
+    for (from, to, port) in [("h0", "h2", 1000), ("h1", "h3", 1001)] {
+        let end = |name, port| SocketAddrV4::new(nic_address(cluster.network.node(name), 1), port);
+        let flow = FlowKey {
+            protocol: Protocol::Tcp,
+            source: end(from, port),
+            destination: end(to, 5000),
+        };
+        cluster.network.start_as(flow, 0);
+    }
+    cluster.run_for(SETTLE_TIME);
+    let generation = cluster.plan();
+    cluster.apply(generation);
+    cluster.run_until_ended(1);
+    let pins = &cluster.core.state().in_force().pins;
+    let pinned: Vec<_> = pins
+        .iter()
+        .map(|pin| cluster.network.fabric.name(pin.at))
+        .collect();
+    assert_eq!(pinned, ["leaf1"], "{:?}", cluster.last_outcome());
+}
+
 /// A train result from one host to another, over the same NIC of both.
 fn measured(cluster: &Cluster, [from, to, rail]: [usize; 3], mbps: u64) -> Reading {
     let end = |host: usize, port| {

@@ -224,10 +224,12 @@ fn flow_state(fabric: &Fabric, seen: &[&Seen<FlowSeen>], now: Moment) -> Option<
     let least = sending().map(|(figures, _)| figures.min).min()?;
     let most = sending().map(|(figures, _)| figures.max).max()?;
     let to = seen.iter().rev().find_map(|one| one.what.to_node.as_ref());
+    let nic = fabric.nic_with(*last.what.flow.destination.ip());
     Some(FlowState {
         flow: last.what.flow,
         from: fabric.find(&last.what.node)?,
         to: fabric.find(to?)?,
+        nic: nic.map(|nic| fabric.nic(nic).link),
         rate,
         rate_range: [least, most].map(Rate::from_bits_per_s),
         path: last.what.hops.as_deref().and_then(|hops| way(fabric, hops)),

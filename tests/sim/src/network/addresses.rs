@@ -1,9 +1,13 @@
 //! Addresses and interface names: each NIC of a host has an address, and so has each end of a link.
+//!
+//! Where the fabric declares NICs, packets for an address reach its host over the link of the NIC that has it, and packets
+//! from an address leave over that link. Else they take any shortest way to the host, whichever of its addresses they are
+//! for.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use reweave_common::fabric::{Fabric, Role};
+use reweave_common::fabric::{Fabric, Nic, NicUse, Role};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::Pin;
 use reweave_common::sample::{Interface, PinRule};
@@ -12,6 +16,8 @@ use reweave_common::snapshot::Hop;
 #[derive(Debug, Clone)]
 pub struct Addresses {
     owners: BTreeMap<Ipv4Addr, NodeId>,
+    /// The link of the NIC with each address. Empty unless the fabric declares NICs.
+    nics: BTreeMap<Ipv4Addr, LinkId>,
 }
 
 impl Addresses {
@@ -20,8 +26,12 @@ impl Addresses {
             let address = move |node| (end_address(fabric, Hop { from: node, link }), node);
             between.ports().map(|port| address(port.node))
         });
+        let nics = fabric.nics();
+        let nics = nics.map(|(_, nic)| (nic_address(fabric, nic.host, nic.link), nic.link));
+        let nics = nics.filter(|_| fabric.has_declared_nics());
         Self {
             owners: ends.collect(),
+            nics: nics.collect(),
         }
     }
 
@@ -32,18 +42,38 @@ impl Addresses {
     pub fn all(&self) -> &BTreeMap<Ipv4Addr, NodeId> {
         &self.owners
     }
+
+    /// The link of the NIC with each address.
+    pub fn nics(&self) -> &BTreeMap<Ipv4Addr, LinkId> {
+        &self.nics
+    }
+
+    /// Returns the link over which packets for this address reach their host. None if they may arrive over any.
+    pub fn nic_link(&self, address: Ipv4Addr) -> Option<LinkId> {
+        self.nics.get(&address).copied()
+    }
+}
+
+/// Returns the address at a host of the nth flow between two hosts. Where the fabric declares NICs, flows take the
+/// training NICs in turn, so that both ends of a flow are on one rail.
+pub fn rail_address(fabric: &Fabric, host: NodeId, nth: usize) -> Ipv4Addr {
+    let nics = fabric.nics_of(host).iter().map(|&nic| fabric.nic(nic));
+    let training = nics.filter(|nic| nic.purpose == NicUse::Training);
+    let links: Vec<_> = training.map(|nic| nic.link).collect();
+    match nth.checked_rem(links.len()) {
+        Some(nic) if fabric.has_declared_nics() => nic_address(fabric, host, links[nic]),
+        _ => host_address(fabric, host),
+    }
+}
+
+/// Returns the address of the host's NIC on this link.
+pub fn nic_address(fabric: &Fabric, host: NodeId, link: LinkId) -> Ipv4Addr {
+    end_address(fabric, Hop { from: host, link })
 }
 
 /// Returns the address of the host's first NIC.
 pub fn host_address(fabric: &Fabric, host: NodeId) -> Ipv4Addr {
-    let first = fabric.links_of(host)[0];
-    end_address(
-        fabric,
-        Hop {
-            from: host,
-            link: first,
-        },
-    )
+    nic_address(fabric, host, fabric.links_of(host)[0])
 }
 
 /// Returns the address in replies to packets that arrive at this end.
@@ -51,10 +81,16 @@ pub fn end_address(fabric: &Fabric, end: Hop) -> Ipv4Addr {
     let [node, link] = [end.from.index(), end.link.index()];
     if fabric.node(end.from).role == Role::Switch {
         let side = usize::from(fabric.link(end.link).a.node != end.from);
-        address(192, 2 * link + side)
-    } else {
-        address(port(fabric, end) as u8, node)
+        return address(192, 2 * link + side);
     }
+    let declared = nic(fabric, end).and_then(|nic| nic.address);
+    declared.unwrap_or_else(|| address(port(fabric, end) as u8, node))
+}
+
+/// The NIC at this end of a link, if the end is a host's.
+fn nic(fabric: &Fabric, end: Hop) -> Option<&Nic> {
+    let mut nics = fabric.nics_of(end.from).iter().map(|&nic| fabric.nic(nic));
+    nics.find(|nic| nic.link == end.link)
 }
 
 fn address(second: u8, number: usize) -> Ipv4Addr {
@@ -69,6 +105,9 @@ fn port(fabric: &Fabric, end: Hop) -> usize {
 }
 
 pub fn interface_name(fabric: &Fabric, end: Hop) -> String {
+    if let Some(declared) = nic(fabric, end).and_then(|nic| nic.interface.clone()) {
+        return declared;
+    }
     let kind = match fabric.node(end.from).role {
         Role::Switch => "swp",
         Role::Host | Role::Relay => "eth",

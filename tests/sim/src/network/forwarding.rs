@@ -2,13 +2,14 @@
 //! here, so that the planner is judged independently.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
-use super::addresses::link_of_rule;
+use super::addresses::{Addresses, link_of_rule};
 use super::kernel::Kernel;
 
 pub type Kernels = BTreeMap<NodeId, Kernel>;
@@ -24,19 +25,32 @@ pub enum Lost {
     At(NodeId),
 }
 
-/// Links towards each node that sends and receives, by the node that has the choice.
+/// By the node that has the choice: its links that lead on.
+type Tree = Vec<Vec<LinkId>>;
+
+/// Links towards each node that sends and receives, and towards each NIC where the fabric declares NICs.
 #[derive(Debug, Clone)]
 pub struct LinkChoices {
-    towards: BTreeMap<NodeId, Vec<Vec<LinkId>>>,
+    towards: BTreeMap<NodeId, Tree>,
+    towards_nics: BTreeMap<Ipv4Addr, Tree>,
+    /// The link of the NIC with each address.
+    nics: BTreeMap<Ipv4Addr, LinkId>,
     salt: u64,
 }
 
 impl LinkChoices {
     /// Switches with another `salt` choose otherwise.
-    pub fn new(fabric: &Fabric, salt: u64) -> Self {
-        let towards = fabric.endpoints().map(|to| (to, tree(fabric, to)));
+    pub fn new(fabric: &Fabric, addresses: &Addresses, salt: u64) -> Self {
+        let towards = fabric.endpoints().map(|to| (to, tree(fabric, to, None)));
+        let nics = addresses.nics().iter();
+        let towards_nics = nics.filter_map(|(&address, &link)| {
+            let host = addresses.owner(address)?;
+            Some((address, tree(fabric, host, Some(link))))
+        });
         Self {
             towards: towards.collect(),
+            towards_nics: towards_nics.collect(),
+            nics: addresses.nics().clone(),
             salt,
         }
     }
@@ -58,6 +72,10 @@ impl LinkChoices {
             let pin = kernels.get(&at).and_then(|kernel| kernel.followed(flow));
             let link = match pin {
                 Some(rule) => link_of_rule(fabric, at, rule),
+                None if at == from => {
+                    let bound = self.bound_to(fabric, from, flow);
+                    bound.or_else(|| self.hashed(at, to, flow))
+                }
                 None => self.hashed(at, to, flow),
             };
             let link = link.ok_or(Lost::At(at))?;
@@ -70,8 +88,16 @@ impl LinkChoices {
         Ok(path)
     }
 
+    /// A host routes by the source, too: what is sent from the address of a NIC leaves by that NIC.
+    fn bound_to(&self, fabric: &Fabric, from: NodeId, flow: &FlowKey) -> Option<LinkId> {
+        let link = self.nics.get(flow.source.ip()).copied()?;
+        fabric.links_of(from).contains(&link).then_some(link)
+    }
+
     fn hashed(&self, at: NodeId, to: NodeId, flow: &FlowKey) -> Option<LinkId> {
-        let links = self.towards.get(&to)?.get(at.index())?;
+        let towards_nic = self.towards_nics.get(flow.destination.ip());
+        let tree = towards_nic.or_else(|| self.towards.get(&to))?;
+        let links = tree.get(at.index())?;
         let choice = hash(flow, self.salt ^ at.index() as u64);
         let index = choice.checked_rem(links.len() as u64)?;
         links.get(index as usize).copied()
@@ -97,8 +123,9 @@ fn hash(flow: &FlowKey, salt: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// Returns for each node its links to neighbours that are one hop nearer to `to`.
-fn tree(fabric: &Fabric, to: NodeId) -> Vec<Vec<LinkId>> {
+/// Returns for each node its links to neighbours that are one hop nearer to `to`, which is reached over the link of a NIC
+/// alone if there is one.
+fn tree(fabric: &Fabric, to: NodeId, nic: Option<LinkId>) -> Tree {
     let mut nearer = vec![Vec::new(); fabric.nodes().len()];
     let mut distance = vec![usize::MAX; fabric.nodes().len()];
     distance[to.index()] = 0;
@@ -109,7 +136,9 @@ fn tree(fabric: &Fabric, to: NodeId) -> Vec<Vec<LinkId>> {
             if at != to && !fabric.node(at).role.forwards() {
                 continue;
             }
-            for &link in fabric.links_of(at) {
+            let is_entry = |link: LinkId| at != to || nic.is_none_or(|nic| nic == link);
+            let links = fabric.links_of(at).iter().copied();
+            for link in links.filter(|&link| is_entry(link)) {
                 let far = fabric.link(link).far(at).node;
                 if distance[far.index()] == usize::MAX {
                     distance[far.index()] = distance[at.index()] + 1;

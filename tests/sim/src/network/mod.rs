@@ -69,10 +69,11 @@ impl Network {
         let switches = fabric.nodes().filter(|(_, node)| node.role == Role::Switch);
         let kernels = switches.map(|(id, _)| (id, Kernel::default())).collect();
         let hops = 2 * fabric.links().len();
+        let addresses = Addresses::new(&fabric);
         Self {
-            addresses: Addresses::new(&fabric),
+            ways: LinkChoices::new(&fabric, &addresses, salt),
+            addresses,
             kernels,
-            ways: LinkChoices::new(&fabric, salt),
             flows: BTreeMap::new(),
             carried: vec![0.0; hops],
             now,
@@ -168,6 +169,12 @@ impl Network {
     pub fn way(&self, flow: &FlowKey) -> Result<&[Hop], Lost> {
         let way = self.flows[flow].way.as_ref();
         way.map(Vec::as_slice).map_err(|lost| *lost)
+    }
+
+    /// Whether a path that leads to the host ends at the NIC to whose address the flow goes.
+    pub fn ends_at_nic(&self, flow: &FlowKey, way: &[Hop]) -> bool {
+        let nic = self.addresses.nic_link(*flow.destination.ip());
+        nic.is_none_or(|nic| way.last().is_some_and(|last| last.link == nic))
     }
 
     /// Returns the paths of all flows if the switches held these pins.

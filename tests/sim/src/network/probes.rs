@@ -9,7 +9,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::NodeId;
 
 use super::Network;
-use super::addresses::{end_address, host_address};
+use super::addresses::{end_address, host_address, nic_address};
 
 impl Network {
     /// The answer to a probe that is sent now, and how long it takes without any queues.
@@ -45,6 +45,22 @@ impl Network {
         Some((2 * there, answer))
     }
 
+    /// Returns the address from which a host sends to another that is not bound to an address: each rail is reached by the
+    /// host's own NIC on it.
+    fn source_towards(&self, sender: NodeId, destination: Ipv4Addr) -> Ipv4Addr {
+        let fabric = &self.fabric;
+        let link = self.addresses.nic_link(destination);
+        let to = link.and_then(|link| fabric.nic_at(link));
+        let own = to.map(|to| fabric.nic(to)).and_then(|to| {
+            let mut own = fabric.nics_of(sender).iter().map(|&nic| fabric.nic(nic));
+            own.find(|own| (own.purpose, own.rail) == (to.purpose, to.rail))
+        });
+        match own {
+            Some(own) => nic_address(fabric, sender, own.link),
+            None => host_address(fabric, sender),
+        }
+    }
+
     /// Routers hash a probe for a flow like the flow, and echoes by their addresses.
     fn treated_like(&self, sender: NodeId, probe: &Probe) -> FlowKey {
         let no_port = |address: Ipv4Addr| SocketAddrV4::new(address, 0);
@@ -52,7 +68,7 @@ impl Network {
             ProbeAim::Hop(flow) => flow,
             ProbeAim::Distance(host) => FlowKey {
                 protocol: Protocol::Udp,
-                source: no_port(host_address(&self.fabric, sender)),
+                source: no_port(self.source_towards(sender, host)),
                 destination: no_port(host),
             },
         }

@@ -337,6 +337,7 @@ impl World<'_> {
             flow: *flow,
             from,
             to: self.wiring.node(*flow.destination.ip())?,
+            nic: self.wiring.nics().get(flow.destination.ip()).copied(),
             rate: spread.mean,
             rate_range: [spread.least, spread.most],
             path: self.traced(from, observed, flow),

@@ -47,7 +47,7 @@ impl World<'_> {
             }
             for at in path.iter().map(|hop| hop.from) {
                 if let Some(&because) = unpinnable.get(&at)
-                    && atlas.choices(at, flow.to).len() > 1
+                    && atlas.choices(at, flow).len() > 1
                 {
                     reasons.entry(because).or_default().insert(at);
                 }

@@ -22,6 +22,7 @@ pub struct Wiring {
     ends: BTreeMap<Hop, End>,
     seats: BTreeMap<Ipv4Addr, Seat>,
     links: BTreeMap<Seat, LinkId>,
+    nics: BTreeMap<Ipv4Addr, LinkId>,
 }
 
 /// One end of a link.
@@ -61,7 +62,29 @@ impl Wiring {
         for (nodes, pairs) in by_nodes(unambiguous(&pairs)) {
             wiring.join(fabric, nodes, pairs);
         }
+        wiring.nics = wiring.links_of_nics(fabric);
         wiring
+    }
+
+    /// The link of the NIC with each address: by the fabric's file, or else by what its host reported. Empty if the
+    /// file declares no NICs: packets for one address of a host may then arrive over any of its links.
+    pub(crate) fn nics(&self) -> &BTreeMap<Ipv4Addr, LinkId> {
+        &self.nics
+    }
+
+    fn links_of_nics(&self, fabric: &Fabric) -> BTreeMap<Ipv4Addr, LinkId> {
+        if !fabric.has_declared_nics() {
+            return BTreeMap::new();
+        }
+        let reported = self.seats.iter().filter_map(|(&address, seat)| {
+            let link = *self.links.get(seat)?;
+            let mut nics = fabric.nics_of(seat.0).iter();
+            let is_nic = nics.any(|&nic| fabric.nic(nic).link == link);
+            is_nic.then_some((address, link))
+        });
+        let declared = fabric.nics();
+        let declared = declared.filter_map(|(_, nic)| Some((nic.address?, nic.link)));
+        reported.chain(declared).collect()
     }
 
     pub fn end(&self, hop: Hop) -> Option<&End> {

@@ -8,13 +8,13 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
 use super::{Group, Load, imbalance};
-use crate::paths::Atlas;
 use crate::paths::listed::Listed;
+use crate::paths::{Atlas, Destination};
 
 /// One flow with its weights.
 #[derive(Debug, Clone, Copy)]
 pub struct Counted<'a> {
-    pub to: NodeId,
+    pub to: Destination,
     pub path: &'a [Hop],
     pub weight: u64,
 }
@@ -138,7 +138,7 @@ impl Counting<'_, '_> {
         }
     }
 
-    fn group(&mut self, hop: Hop, to: NodeId) -> Option<usize> {
+    fn group(&mut self, hop: Hop, to: Destination) -> Option<usize> {
         let far = self.atlas.far(hop);
         let [from, next] = [hop.from, far].map(|node| self.tiers[node.index()]);
         let links = self.atlas.choices(hop.from, to);
@@ -373,7 +373,7 @@ pub fn of_listed_on(atlas: &mut Atlas<'_>, flows: &[Listed], worth: Worth<'_>) -
 
 fn counted(flow: &Listed) -> Counted<'_> {
     Counted {
-        to: flow.ends[1],
+        to: flow.destination(),
         path: &flow.path,
         weight: flow.bytes,
     }

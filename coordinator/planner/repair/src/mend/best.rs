@@ -15,9 +15,9 @@ use reweave_common::units::Rate;
 use super::detour::Detour;
 use super::model::{Flow, Model};
 use crate::maxmin::Share;
-use crate::paths::Atlas;
 use crate::paths::ecmp::{Ecmp, Fields};
 use crate::paths::listed::{Listed, Movable};
+use crate::paths::{Atlas, Destination};
 use crate::rebalance::{Options, rebalance};
 
 /// Detours by flow.
@@ -96,6 +96,7 @@ fn detours(model: &Model<'_>, atlas: &mut Atlas<'_>, unpinnable: &BTreeSet<NodeI
     let listed = flows.map(|(id, (flow, appetite))| Listed {
         id,
         ends: [flow.state.from, flow.state.to],
+        nic: flow.state.nic,
         fields: fields(flow.state),
         bytes: appetite.bits_per_s(),
         path: flow.path.to_vec(),
@@ -121,7 +122,7 @@ fn detours(model: &Model<'_>, atlas: &mut Atlas<'_>, unpinnable: &BTreeSet<NodeI
 
 /// Whether one of these nodes chooses among several links for the flow.
 fn chosen_among(atlas: &mut Atlas<'_>, flow: &Flow<'_>, nodes: &BTreeSet<NodeId>) -> bool {
-    let to = flow.state.to;
+    let to = Destination::from(flow.state);
     let mut passed = flow.path.iter().map(|hop| hop.from);
     passed.any(|at| nodes.contains(&at) && atlas.choices(at, to).len() > 1)
 }

@@ -153,7 +153,7 @@ impl Looking<'_, '_> {
 
     /// The links among which the switch of `hop` chose for this flow; none when it had no choice.
     fn choice(&mut self, flow: &Flow<'_>, hop: Hop) -> Vec<LinkId> {
-        let links = self.atlas.choices(hop.from, flow.state.to);
+        let links = self.atlas.choices(hop.from, flow.state);
         if links.len() > 1 && links.contains(&hop.link) {
             links
         } else {

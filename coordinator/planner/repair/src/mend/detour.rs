@@ -77,7 +77,7 @@ pub(super) fn ways(model: &Model<'_>, atlas: &mut Atlas<'_>, flow: &Flow<'_>) ->
     let [Some(&first), Some(&last)] = [flow.path.first(), flow.path.last()] else {
         return Vec::new();
     };
-    let door = atlas.door(flow.state.to);
+    let door = atlas.door(flow.state);
     let last = Some(last).filter(|_| door != flow.state.to);
     let between = atlas.ways(atlas.far(first), door).into_iter();
     let is_usable = |way: &Vec<Hop>| way.iter().all(|&hop| model.observed.is_usable(hop));

@@ -58,7 +58,7 @@ fn elephants<'m>(model: &'m Model<'_>) -> BTreeMap<FlowKey, Counted<'m>> {
     let elephants = model.flows.iter().filter(|flow| flow.elephant);
     let counted = elephants.map(|flow| {
         let counted = Counted {
-            to: flow.state.to,
+            to: flow.state.into(),
             path: flow.path,
             weight: flow.state.rate.bits_per_s(),
         };
@@ -81,6 +81,7 @@ mod tests {
     mod beats;
     mod circuits;
     mod collisions;
+    mod nics;
     mod optimal;
     mod plans;
     mod wished;

@@ -131,7 +131,7 @@ impl Flow<'_> {
     /// Returns the hops that it crosses on any path: from its sender, and to its receiver if only one switch leads
     /// there.
     fn ends(&self, atlas: &Atlas<'_>) -> Vec<HopIndex> {
-        let arrives_alone = atlas.door(self.state.to) != self.state.to;
+        let arrives_alone = atlas.door(self.state) != self.state.to;
         let last = self.hops.last().filter(|_| arrives_alone);
         let mut ends: Vec<_> = self.hops.first().into_iter().chain(last).copied().collect();
         ends.dedup();

@@ -56,8 +56,8 @@ impl<'s> Observed<'s> {
         let known = |flow: &'s FlowState| {
             let path = flow.path.as_deref()?;
             let sending = flow.rate.bits_per_s() > 0 && flow.age <= self.policy.most_age;
-            (sending && self.leads_there(flow, path) && self.heeds_pins(flow, path))
-                .then_some((flow, path))
+            let is_known = self.leads_there(flow, path) && self.heeds_pins(flow, path);
+            (sending && is_known && ends_at_nic(flow, path)).then_some((flow, path))
         };
         let mut flows: Vec<_> = self.snapshot.flows.iter().filter_map(known).collect();
         flows.sort_by_key(|(state, _)| state.flow);
@@ -89,4 +89,10 @@ impl<'s> Observed<'s> {
         let state = self.snapshot.links.get(&hop)?;
         (state.age <= self.policy.most_age).then_some(state)
     }
+}
+
+/// A path that ends at another NIC was traced before the address was moved, or the fabric is cabled in another way.
+fn ends_at_nic(flow: &FlowState, path: &[Hop]) -> bool {
+    let last = path.last().map(|hop| hop.link);
+    flow.nic.is_none_or(|nic| last == Some(nic))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::routes::hops_to;
-use reweave_common::snapshot::Hop;
+use reweave_common::snapshot::{FlowState, Hop};
 
 use super::ecmp::{Ecmp, Label};
 use super::remembered::Remembered;
@@ -19,6 +19,28 @@ const MAX_HOPS: usize = 64;
 
 /// For nodes with fewer links, a search is as fast as a cache.
 const MIN_CACHED_LINKS: usize = 8;
+
+/// Where a flow ends: at a node, over the link of the NIC to which it is addressed if that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Destination {
+    pub node: NodeId,
+    pub nic: Option<LinkId>,
+}
+
+impl From<NodeId> for Destination {
+    fn from(node: NodeId) -> Self {
+        Self { node, nic: None }
+    }
+}
+
+impl From<&FlowState> for Destination {
+    fn from(state: &FlowState) -> Self {
+        Self {
+            node: state.to,
+            nic: state.nic,
+        }
+    }
+}
 
 /// Index of a hop: twice that of its link, plus one for the direction from the second end.
 pub type HopIndex = usize;
@@ -74,13 +96,15 @@ impl<'f> Atlas<'f> {
         self.fabric.link(hop.link).far(hop.from).node
     }
 
-    /// Returns the door of an endpoint: the switch of its only link, or the endpoint itself.
-    pub fn door(&self, to: NodeId) -> NodeId {
-        match self.fabric.links_of(to) {
-            [link] if self.fabric.node(to).role == Role::Host => {
-                self.fabric.link(*link).far(to).node
+    /// Returns the door of an endpoint: the switch of its only link, or of the NIC that packets are for; else the
+    /// endpoint itself.
+    pub fn door(&self, to: impl Into<Destination>) -> NodeId {
+        let Destination { node, nic } = to.into();
+        match (nic, self.fabric.links_of(node)) {
+            (Some(link), _) | (None, &[link]) if self.fabric.node(node).role == Role::Host => {
+                self.fabric.link(link).far(node).node
             }
-            _ => to,
+            _ => node,
         }
     }
 
@@ -95,14 +119,17 @@ impl<'f> Atlas<'f> {
     }
 
     /// The links over which `at` may send towards an endpoint, in the order of its ports.
-    pub fn choices(&mut self, at: NodeId, to: NodeId) -> Vec<LinkId> {
+    pub fn choices(&mut self, at: NodeId, to: impl Into<Destination>) -> Vec<LinkId> {
+        let to = to.into();
         let door = self.door(to);
-        if at == to {
+        if at == to.node {
             return Vec::new();
         }
         if at == door {
-            let links = self.fabric.links_between(at, to);
-            return links.filter(|link| !self.down.contains(link)).collect();
+            let mut links: Vec<_> = self.fabric.links_between(at, to.node).collect();
+            links.retain(|link| !self.down.contains(link));
+            links.retain(|link| to.nic.is_none_or(|nic| nic == *link));
+            return links;
         }
         self.closer(at, door).to_vec()
     }

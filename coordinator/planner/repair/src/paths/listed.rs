@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use reweave_common::fabric::Fabric;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::input::InputError;
 use reweave_common::snapshot::Hop;
 
 use super::ecmp::{Ecmp, Fields};
-use super::{Atlas, flow_row};
+use super::{Atlas, Destination, flow_row};
 use crate::columns::{CsvColumns, CsvRow};
 
 const KNOWN_COLUMNS: [&str; 14] = [
@@ -39,6 +39,8 @@ pub struct Listed {
     /// Index in the table, from 0.
     pub id: usize,
     pub ends: [NodeId; 2],
+    /// The link of the NIC to which it is addressed, if that is known.
+    pub nic: Option<LinkId>,
     pub fields: Fields,
     pub bytes: u64,
     pub path: Vec<Hop>,
@@ -48,6 +50,16 @@ pub struct Listed {
     pub movable: Movable,
     /// When it starts and when it ends, if it does.
     pub during_us: [Option<f64>; 2],
+}
+
+impl Listed {
+    pub fn destination(&self) -> Destination {
+        let [_, node] = self.ends;
+        Destination {
+            node,
+            nic: self.nic,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -152,6 +164,8 @@ impl Reader<'_, '_> {
         let flow = Listed {
             id,
             ends,
+            // A table names hosts.
+            nic: None,
             fields: flow_row::fields(row, ends, id)?,
             bytes: bytes(row)?,
             path: Vec::new(),

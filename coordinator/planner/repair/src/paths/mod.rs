@@ -12,6 +12,6 @@ mod remembered;
 mod tests;
 
 pub(crate) use atlas::neighbours;
-pub use atlas::{Atlas, HopIndex};
+pub use atlas::{Atlas, Destination, HopIndex};
 pub use drained::drained;
 pub use learned::Learned;

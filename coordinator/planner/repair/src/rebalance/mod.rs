@@ -178,7 +178,7 @@ fn as_move(
 fn pins(atlas: &mut Atlas<'_>, flow: &Listed, shared: usize) -> Vec<Hop> {
     let hops = flow.path.iter().enumerate().skip(shared);
     let needs_pin = |&(place, hop): &(usize, &Hop)| {
-        place == shared || atlas.choices(hop.from, flow.ends[1]).len() > 1
+        place == shared || atlas.choices(hop.from, flow.destination()).len() > 1
     };
     hops.filter(needs_pin).map(|(_, hop)| *hop).collect()
 }

@@ -175,7 +175,7 @@ impl Largest {
 /// Returns the switches at which a flow enters and leaves the fabric.
 fn gates(atlas: &Atlas<'_>, flow: &Listed) -> [Option<NodeId>; 2] {
     let entrance = flow.path.first().map(|&hop| atlas.far(hop));
-    [entrance, Some(atlas.door(flow.ends[1]))]
+    [entrance, Some(atlas.door(flow.destination()))]
 }
 
 fn strangers(atlas: &Atlas<'_>, options: &Options) -> Vec<u64> {
@@ -208,7 +208,7 @@ impl Sorting<'_, '_> {
         let first = *flow.path.first()?;
         let entrance = self.atlas.far(first);
         let from_host = self.atlas.fabric.node(first.from).role == Role::Host;
-        let door = self.atlas.door(flow.ends[1]);
+        let door = self.atlas.door(flow.destination());
         let pair = from_host.then(|| self.pair((entrance, door, there.to_vec())))?;
         let ways = &self.problem.pairs[pair];
         let inner: Vec<_> = self.hops_at(there[0], &flow.path[1..]).collect();

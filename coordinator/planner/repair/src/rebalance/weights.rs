@@ -6,8 +6,8 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 
 use super::{Options, problem};
-use crate::paths::Atlas;
 use crate::paths::listed::Listed;
+use crate::paths::{Atlas, Destination};
 
 /// Weights at one switch for flows that leave by some doors.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,9 +24,9 @@ const MAX_PATH_WEIGHT: u32 = 16;
 /// Returns the uneven weights of all choices that flows have.
 pub(super) fn weights(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Vec<Weights> {
     // Flows that leave a switch by the same door have the same choice.
-    let mut ends: BTreeMap<(NodeId, NodeId), NodeId> = BTreeMap::new();
+    let mut ends: BTreeMap<(NodeId, NodeId), Destination> = BTreeMap::new();
     for flow in flows {
-        let to = flow.ends[1];
+        let to = flow.destination();
         let door = atlas.door(to);
         for hop in &flow.path {
             ends.insert((hop.from, door), to);
@@ -76,7 +76,7 @@ impl<'a, 'f> Weighing<'a, 'f> {
     }
 
     /// Returns nothing without a choice or a path.
-    fn weigh(&mut self, at: NodeId, to: NodeId) -> Vec<(LinkId, u32)> {
+    fn weigh(&mut self, at: NodeId, to: Destination) -> Vec<(LinkId, u32)> {
         let links = self.atlas.choices(at, to);
         if links.len() < 2 || self.atlas.fabric.node(at).role.is_endpoint() {
             return Vec::new();
@@ -96,14 +96,14 @@ impl<'a, 'f> Weighing<'a, 'f> {
     }
 
     /// No more than there is room for behind it.
-    fn over(&mut self, hop: Hop, to: NodeId) -> f64 {
+    fn over(&mut self, hop: Hop, to: Destination) -> f64 {
         let worth = self.worths[hop.link.index()];
         worth.min(self.room(self.atlas.far(hop), to))
     }
 
-    fn room(&mut self, at: NodeId, to: NodeId) -> f64 {
+    fn room(&mut self, at: NodeId, to: Destination) -> f64 {
         let door = self.atlas.door(to);
-        if at == door || at == to {
+        if at == door || at == to.node {
             return f64::INFINITY;
         }
         if let Some(&known) = self.rooms.get(&(at, door)) {

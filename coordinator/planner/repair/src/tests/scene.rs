@@ -45,6 +45,8 @@ pub(crate) struct Sending {
     pub(crate) flow: FlowKey,
     pub(crate) path: Vec<Hop>,
     pub(crate) to: NodeId,
+    /// The link of the NIC to which it is addressed, on a fabric that declares NICs.
+    nic: Option<LinkId>,
     pub(crate) most: Option<Rate>,
 }
 
@@ -75,10 +77,12 @@ impl Scene {
 
     pub(crate) fn flow_on(&mut self, from: &str, to: &str, path: Vec<Hop>) -> FlowKey {
         let (flow, to) = (self.key(from, to), self.node(to));
+        let last = path.last().map(|hop| hop.link);
         self.flows.push(Sending {
             flow,
             path,
             to,
+            nic: last.filter(|_| self.fabric.has_declared_nics()),
             most: None,
         });
         flow
@@ -231,6 +235,7 @@ fn flow_state(flow: &Sending, wire: Rate) -> FlowState {
         flow: flow.flow,
         from: flow.path[0].from,
         to: flow.to,
+        nic: flow.nic,
         rate: part(PAYLOAD_SHARE),
         rate_range: [part(PAYLOAD_SHARE * 0.98), part(PAYLOAD_SHARE * 1.02)],
         path: Some(flow.path.clone()),
