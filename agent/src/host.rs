@@ -10,10 +10,11 @@ use reweave_agent_core::spare::spare;
 use reweave_common::hardware::{HardwareAddress, Machine, NicReport};
 use reweave_common::health::Health;
 use reweave_common::moment::Moment;
+use reweave_common::pci::NicPlace;
 use reweave_common::sample::{HostReading, Reading};
 
 use crate::clock::is_due;
-use crate::counters::{CounterReader, EthtoolError, MachineReader, NicReader};
+use crate::counters::{CounterReader, EthtoolError, MachineReader, NicReader, nic_places};
 use crate::lldp::{LldpListener, LldpNeighbours};
 use crate::netlink::Link;
 
@@ -43,6 +44,7 @@ struct HostSnapshot {
 struct Facts {
     nics: Vec<NicReport>,
     hardware: Vec<HardwareAddress>,
+    nic_places: Vec<NicPlace>,
     machine: Option<Machine>,
 }
 
@@ -127,12 +129,12 @@ impl Host {
     }
 
     fn read_facts(&mut self, wires: &[&Link]) -> Facts {
-        let nics = wires
-            .iter()
-            .map(|link| self.nics.read(&link.count.interface));
+        let names = names(wires);
+        let nics = names.iter().map(|name| self.nics.read(name));
         Facts {
             nics: nics.collect(),
             hardware: wires.iter().filter_map(|link| hardware(link)).collect(),
+            nic_places: nic_places(self.counters.tree(), &names),
             machine: self.machine.read(),
         }
     }
@@ -143,13 +145,17 @@ impl Host {
         wires: &[&Link],
         drops: &BTreeMap<u32, u64>,
     ) -> Vec<Health> {
-        let name = |link: &&Link| link.count.interface.clone();
-        let names: Vec<_> = wires.iter().map(name).collect();
-        let drops_of = |link: &&Link| Some((name(link), *drops.get(&link.index)?));
+        let drops_of =
+            |link: &&Link| Some((link.count.interface.clone(), *drops.get(&link.index)?));
         let drops = wires.iter().filter_map(drops_of).collect();
-        let counts = self.counters.read(&names, &drops);
+        let counts = self.counters.read(&names(wires), &drops);
         self.health.handle_counts(now, &counts)
     }
+}
+
+fn names(wires: &[&Link]) -> Vec<String> {
+    let names = wires.iter().map(|link| link.count.interface.clone());
+    names.collect()
 }
 
 fn hardware(link: &Link) -> Option<HardwareAddress> {
@@ -177,6 +183,8 @@ impl HostSnapshot {
             let nics = facts.nics.iter().cloned().map(Box::new);
             readings.extend(nics.map(HostReading::Nic));
             readings.extend(facts.hardware.iter().cloned().map(HostReading::Hardware));
+            let places = facts.nic_places.iter().cloned().map(Box::new);
+            readings.extend(places.map(HostReading::NicPlace));
             readings.extend(facts.machine.clone().map(HostReading::Machine));
         }
         readings

@@ -31,6 +31,7 @@ pub mod names;
 mod nanos;
 pub mod observations;
 pub mod operator;
+pub mod pci;
 pub mod periodicity;
 pub mod plan;
 pub mod printable;

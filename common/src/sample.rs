@@ -10,6 +10,7 @@ use crate::forwarding_state::ForwardingState;
 use crate::hardware::{HardwareAddress, Lack, Machine, Neighbour, NicReport};
 use crate::health::Health;
 use crate::moment::Moment;
+use crate::pci::NicPlace;
 use crate::periodicity::Periodicity;
 use crate::plan::Generation;
 use crate::probing::{PortStrays, ProbeReading};
@@ -71,6 +72,8 @@ pub enum HostReading {
     /// Report of a job's own library.
     Rank(Box<RankReading>),
     Hardware(HardwareAddress),
+    // What came with 1.2 follows.
+    NicPlace(Box<NicPlace>),
 }
 
 /// Free capacity of an interface, from its speed and its counters.

@@ -1,7 +1,9 @@
 //! The minor version since which each kind of message is understood. Sessions check this for every message, and carry
-//! nothing that the peer does not understand.
+//! nothing that the peer does not understand. Readings within a sample have versions of their own, and a sample for an
+//! earlier peer leaves the later ones out.
 
 use reweave_common::operator::{Request, Response};
+use reweave_common::sample::{HostReading, Reading, Sample};
 
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, Order, PeerPart};
 use crate::protocol_version::{PROTOCOL_VERSION, Version};
@@ -25,9 +27,31 @@ pub fn came_with(minor: u16) -> Version {
     }
 }
 
+/// The sample without the readings that a peer of this version does not understand.
+pub fn sample_for_version(mut sample: Sample, spoken: Version) -> Sample {
+    let readings = &mut sample.readings;
+    readings.retain(|reading| reading.is_known_at(spoken));
+    sample
+}
+
+impl SinceVersion for Reading {
+    fn since(&self) -> u16 {
+        match self {
+            Self::Host(HostReading::NicPlace(_)) => 2,
+            _ => 0,
+        }
+    }
+}
+
 impl SinceVersion for AgentMessage {
     fn since(&self) -> u16 {
-        0
+        match self {
+            Self::Sample(sample) => {
+                let readings = sample.readings.iter().map(SinceVersion::since);
+                readings.max().unwrap_or_default()
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -93,5 +117,33 @@ impl SinceVersion for Response {
                 | Self::DenyLists(_)
         );
         u16::from(is_later)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::hardware::Lack;
+    use reweave_common::moment::Moment;
+
+    use super::*;
+
+    #[test]
+    fn mixed_sample_is_filtered() {
+        let lack = Reading::Host(HostReading::Lack(Lack::default()));
+        let place = Reading::Host(HostReading::NicPlace(Box::default()));
+        let mixed = Sample {
+            taken: Moment::default(),
+            readings: vec![place, lack.clone()],
+        };
+        let [earlier, later] = [1, 2].map(|minor| {
+            let sample = sample_for_version(mixed.clone(), came_with(minor));
+            AgentMessage::Sample(sample)
+        });
+        let old = Sample {
+            readings: vec![lack],
+            ..mixed.clone()
+        };
+        assert_eq!((earlier.since(), &earlier), (0, &AgentMessage::Sample(old)));
+        assert_eq!((later.since(), &later), (2, &AgentMessage::Sample(mixed)));
     }
 }

@@ -1,25 +1,33 @@
-//! A full state first, and then changes: the setup of a node's interfaces seldom changes, and the coordinator keeps it
-//! for the session.
+//! A full state first, and then changes: the setup of a node's interfaces and the places of its NICs seldom change, and
+//! the coordinator keeps them for the session.
 //!
 //! Measurements are sent every time, because their age matters. So are the pins, which might have changed without
 //! notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::sample::{Interface, Reading, Sample};
+use reweave_common::pci::NicPlace;
+use reweave_common::sample::{HostReading, Interface, Reading, Sample};
 
 /// What was sent over one session.
 #[derive(Debug, Default)]
 pub struct Delta {
     interfaces: BTreeMap<String, Interface>,
+    nic_places: BTreeMap<String, NicPlace>,
 }
 
 impl Delta {
     /// The sample without what was sent before.
     pub fn handle_sample(&mut self, mut sample: Sample) -> Sample {
         let gone = self.take_gone(&sample);
+        let vanished = vanished(&sample);
+        // The coordinator drops the place of a vanished NIC, and one that returned is reported again.
+        self.nic_places.retain(|name, _| !vanished.contains(name));
         sample.readings.retain(|reading| match reading {
             Reading::Interface(interface) => self.is_news(interface),
+            Reading::Host(HostReading::NicPlace(place)) => {
+                !vanished.contains(&place.interface) && self.is_new_place(place)
+            }
             _ => true,
         });
         sample
@@ -57,6 +65,24 @@ impl Delta {
         self.interfaces.insert(name, interface.clone());
         true
     }
+
+    fn is_new_place(&mut self, place: &NicPlace) -> bool {
+        if self.nic_places.get(&place.interface) == Some(place) {
+            return false;
+        }
+        let name = place.interface.clone();
+        self.nic_places.insert(name, place.clone());
+        true
+    }
+}
+
+/// The interfaces that a sample reports as missing.
+fn vanished(sample: &Sample) -> BTreeSet<String> {
+    let vanished = sample.readings.iter().filter_map(|reading| match reading {
+        Reading::Host(HostReading::Vanished { interface, .. }) => Some(interface.clone()),
+        _ => None,
+    });
+    vanished.collect()
 }
 
 #[cfg(test)]
@@ -66,6 +92,7 @@ mod tests {
     use reweave_common::forwarding_state::ForwardingState;
 
     use reweave_common::moment::Moment;
+    use reweave_common::pci::PciAddress;
     use reweave_common::plan::Generation;
 
     use super::*;
@@ -76,6 +103,14 @@ mod tests {
             addresses: vec![Ipv4Addr::new(10, 0, 0, last)],
             gateways: vec![],
         })
+    }
+
+    fn nic_place(name: &str, bus: u8) -> Reading {
+        Reading::Host(HostReading::NicPlace(Box::new(NicPlace {
+            interface: name.to_owned(),
+            pci: PciAddress::new(0, bus, 0),
+            ..NicPlace::default()
+        })))
     }
 
     fn pinned() -> Reading {
@@ -121,8 +156,34 @@ mod tests {
     }
 
     #[test]
+    fn nic_places_are_reported_on_change() {
+        let mut delta = Delta::default();
+        let full = [nic_place("eth0", 0x18), nic_place("eth1", 0x40), pinned()];
+        assert_eq!(said(&mut delta, &full), full);
+        assert_eq!(said(&mut delta, &full), [pinned()]);
+        let moved = [nic_place("eth0", 0x18), nic_place("eth1", 0x4f)];
+        assert_eq!(said(&mut delta, &moved), [nic_place("eth1", 0x4f)]);
+    }
+
+    /// Places are read seldom, so the last reading outlasts the NIC by some samples.
+    #[test]
+    fn returned_nic_reports_place_again() {
+        let mut delta = Delta::default();
+        let there = [nic_place("eth0", 0x18), nic_place("eth1", 0x40)];
+        said(&mut delta, &there);
+        let gone = Reading::Host(HostReading::Vanished {
+            interface: "eth1".to_owned(),
+            seen: Moment::default(),
+        });
+        let missing = [there.as_slice(), &[gone.clone()]].concat();
+        assert_eq!(said(&mut delta, &missing), [gone]);
+        assert_eq!(said(&mut delta, &there), [nic_place("eth1", 0x40)]);
+        assert_eq!(said(&mut delta, &there), []);
+    }
+
+    #[test]
     fn new_session_gets_full_report() {
-        let full = [interface("eth0", 1)];
+        let full = [interface("eth0", 1), nic_place("eth0", 0x18)];
         assert_eq!(said(&mut Delta::default(), &full), full);
         assert_eq!(said(&mut Delta::default(), &full), full);
     }

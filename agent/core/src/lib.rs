@@ -16,6 +16,7 @@ pub mod latency;
 pub mod links;
 pub mod packet_trains;
 pub mod path_confirmation;
+pub mod pci;
 pub mod preflight;
 pub mod probe;
 pub mod rates;

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use reweave_agent::capabilities::{self, Capability};
 use reweave_agent::clock;
-use reweave_agent::counters::{NicReader, Tree};
+use reweave_agent::counters::{NicReader, Tree, nic_places};
 use reweave_agent::error::AgentError;
 use reweave_agent::host::Host;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::rdma::Helper;
 use reweave_agent::role::Role;
 use reweave_common::hardware::{Lack, Machine, Neighbour, NicReport, Pcie};
+use reweave_common::pci::NicPlace;
 use reweave_common::rdma::RdmaPort;
 use reweave_common::sample::{HostReading, Interface};
 use reweave_common::units::Bytes;
@@ -24,6 +25,7 @@ use super::{Facts as Arguments, Form, out, rdma, table};
 struct Facts {
     interfaces: Vec<Interface>,
     nics: Vec<NicReport>,
+    nic_places: Vec<NicPlace>,
     machine: Option<Machine>,
     neighbours: Vec<Neighbour>,
     rdma: Vec<RdmaPort>,
@@ -60,6 +62,7 @@ fn live() -> Result<Facts, AgentError> {
     for reading in said {
         match reading {
             HostReading::Nic(nic) => facts.nics.push(*nic),
+            HostReading::NicPlace(place) => facts.nic_places.push(*place),
             HostReading::Neighbour(neighbour) => facts.neighbours.push(*neighbour),
             HostReading::Machine(machine) => facts.machine = Some(machine),
             _ => {}
@@ -76,9 +79,10 @@ fn off(role: Role) -> Vec<Lack> {
 /// Facts from a copy, which has no addresses and no machine.
 fn recorded(tree: &Tree) -> Facts {
     let mut nics = NicReader::recorded(tree);
-    let names = tree.interfaces().into_iter();
+    let names = tree.interfaces();
     Facts {
-        nics: names.map(|name| nics.read(&name)).collect(),
+        nics: names.iter().map(|name| nics.read(name)).collect(),
+        nic_places: nic_places(tree, &names),
         ..Facts::default()
     }
 }
@@ -95,12 +99,35 @@ fn tell(facts: &Facts) {
         ];
         table::print(headings, &rows);
     }
+    print_places(&facts.nic_places);
     rdma::print_ports(&facts.rdma);
     print_neighbours(&facts.neighbours);
     if let Some(machine) = &facts.machine {
         out::line("");
         let headings = ["processors", "busy", "memory", "available", "numa nodes"];
         table::print(headings, &[machine_row(machine)]);
+    }
+}
+
+/// Prints the nearest GPUs in one column, since the path to all of them is of one kind.
+fn print_places(places: &[NicPlace]) {
+    let rows: Vec<_> = places
+        .iter()
+        .map(|it| {
+            let gpus: Vec<_> = it.gpus.iter().map(|gpu| gpu.index).collect();
+            let path = it.gpus.first().map(|gpu| gpu.path);
+            [
+                it.interface.clone(),
+                it.pci.to_string(),
+                or_dash(it.numa),
+                or_dash(path.map(|_| joined(&gpus))),
+                or_dash(path),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        out::line("");
+        table::print(["nic", "pci", "numa", "nearest gpus", "path"], &rows);
     }
 }
 

@@ -5,6 +5,7 @@
 mod ethtool;
 mod machine;
 mod nics;
+mod pci;
 mod ports;
 mod settings;
 mod tree;
@@ -24,6 +25,7 @@ use reweave_common::units::Bytes;
 pub use ethtool::EthtoolError;
 pub use machine::MachineReader;
 pub use nics::NicReader;
+pub use pci::nic_places;
 pub(crate) use ports::carried_over;
 pub use tree::Tree;
 

@@ -1,5 +1,7 @@
 //! Files of other machines: a host with an mlx5 NIC, and one with Soft-RoCE.
 
+mod pci;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -72,6 +72,14 @@ impl Tree {
         let target = fs::read_link(self.root.join(path)).ok()?;
         Some(target.file_name()?.to_str()?.to_owned())
     }
+
+    /// Where a path leads with all links followed, relative to the root. Links that lead in circles or out of the root
+    /// lead nowhere.
+    pub(super) fn real_path(&self, path: &str) -> Option<PathBuf> {
+        let root = fs::canonicalize(&self.root).ok()?;
+        let real = fs::canonicalize(root.join(path)).ok()?;
+        Some(real.strip_prefix(root).ok()?.to_owned())
+    }
 }
 
 /// `ARPHRD_LOOPBACK`

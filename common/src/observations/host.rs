@@ -9,6 +9,7 @@ use crate::collective::RankReading;
 use crate::hardware::{HardwareAddress, Lack, Mac, Machine, Neighbour, NicReport};
 use crate::health::{CounterSource, Health};
 use crate::moment::Moment;
+use crate::pci::NicPlace;
 use crate::periodicity::Periodicity;
 use crate::probing::PortStrays;
 use crate::rdma::{RdmaPort, RdmaReading, Transport};
@@ -20,6 +21,7 @@ pub struct HostObservations {
     pub health: BTreeMap<CounterSource, TimedReading<Health>>,
     pub nics: BTreeMap<String, TimedReading<NicReport>>,
     pub hardware: BTreeMap<String, TimedReading<Mac>>,
+    pub nic_places: BTreeMap<String, TimedReading<NicPlace>>,
     pub spare: BTreeMap<String, TimedReading<Spare>>,
     pub neighbours: BTreeMap<String, TimedReading<Neighbour>>,
     /// Interfaces that disappeared and did not return.
@@ -69,6 +71,7 @@ impl HostObservations {
                 let aged = TimedReading { value: address, at };
                 insert(&mut self.hardware, Self::MAX_PLACES, interface, aged)
             }
+            HostReading::NicPlace(place) => self.record_nic_place(at, *place),
             HostReading::Spare(value) => {
                 let name = value.interface.clone();
                 insert(
@@ -117,6 +120,7 @@ impl HostObservations {
             .remove(&CounterSource::Interface(interface.clone()));
         self.nics.remove(&interface);
         self.hardware.remove(&interface);
+        self.nic_places.remove(&interface);
         self.spare.remove(&interface);
         self.neighbours.remove(&interface);
         let aged = TimedReading { value: seen, at };
@@ -141,6 +145,12 @@ impl HostObservations {
         let few = health.value.signals.len() <= Self::MAX_SIGNALS;
         let place = health.value.place.clone();
         few && insert(&mut self.health, Self::MAX_PLACES, place, health)
+    }
+
+    fn record_nic_place(&mut self, at: Moment, value: NicPlace) -> bool {
+        let name = value.interface.clone();
+        let aged = TimedReading { value, at };
+        insert(&mut self.nic_places, Self::MAX_PLACES, name, aged)
     }
 
     fn record_rdma_port(&mut self, port: TimedReading<RdmaPort>) -> bool {
@@ -211,6 +221,30 @@ mod tests {
         assert!(host.health.is_empty() && host.vanished.contains_key("eth0"));
         host.record_present("eth0");
         assert!(host.vanished.is_empty());
+    }
+
+    #[test]
+    fn vanished_nic_has_no_place() {
+        let mut host = HostObservations::default();
+        let now = Moment::from_micros(7);
+        let place = |interface: &str| {
+            HostReading::NicPlace(Box::new(NicPlace {
+                interface: interface.to_owned(),
+                ..NicPlace::default()
+            }))
+        };
+        assert!(host.record(now, place("eth0")) && host.record(now, place("eth1")));
+        host.forget_older_than(Moment::from_micros(1 << 40), Duration::from_secs(3));
+        assert_eq!(host.nic_places.len(), 2, "agents report them once");
+        let interface = "eth0".to_owned();
+        assert!(host.record(
+            now,
+            HostReading::Vanished {
+                interface,
+                seen: now
+            }
+        ));
+        assert_eq!(host.nic_places.keys().collect::<Vec<_>>(), ["eth1"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use reweave_common::circuit::{NotSwitched, OpticalName, Readback, Switchover};
 use reweave_link::service::Watchdog;
 use reweave_link::uplink::{self, MemberProtocol, Uplink};
+use reweave_proto::hello::Version;
 use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -40,7 +41,7 @@ impl MemberProtocol for OfDrivers {
         DriverMessage::Renew { request }
     }
 
-    fn report((): &mut (), message: DriverMessage) -> DriverMessage {
+    fn report((): &mut (), message: DriverMessage, _: Version) -> DriverMessage {
         message
     }
 }

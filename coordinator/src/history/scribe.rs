@@ -364,6 +364,7 @@ impl Scribe {
             HostReading::Traffic(traffic) => self.traffic(node, traffic),
             HostReading::Nic(nic) => state("nic", &nic.interface),
             HostReading::Hardware(it) => state("hardware", &it.interface),
+            HostReading::NicPlace(place) => state("nic_place", &place.interface),
             HostReading::Neighbour(neighbour) => state("neighbour", &neighbour.interface),
             HostReading::Vanished { interface, .. } => state("vanished", interface),
             HostReading::Spare(spare) => state("spare", &spare.interface),

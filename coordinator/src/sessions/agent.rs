@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::About;
-use reweave_common::sample::{Reading, Sample};
+use reweave_common::sample::{HostReading, Reading, Sample};
 use reweave_link::{Channel, EncodedMessage, Session, TokenBucket};
 use reweave_proto::hello::Version;
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
@@ -152,7 +152,7 @@ impl Agent<'_> {
         match message {
             AgentMessage::Sample(sample) => {
                 for sample in pieces(sample) {
-                    let is_urgent = sample.readings.iter().any(is_interface);
+                    let is_urgent = sample.readings.iter().any(is_reported_once);
                     let event = Event::Measured { from, sample };
                     if is_urgent {
                         intake.put_patiently(event).await?;
@@ -198,9 +198,8 @@ fn pieces(sample: Sample) -> Vec<Sample> {
         return vec![sample];
     }
     let taken = sample.taken;
-    let (interfaces, others): (Vec<_>, Vec<_>) =
-        sample.readings.into_iter().partition(is_interface);
-    let mut readings = interfaces.into_iter().chain(others);
+    let (once, others): (Vec<_>, Vec<_>) = sample.readings.into_iter().partition(is_reported_once);
+    let mut readings = once.into_iter().chain(others);
     // Each piece is collected separately, so that it allocates no more than it needs.
     let next = || {
         Some(
@@ -216,10 +215,13 @@ fn pieces(sample: Sample) -> Vec<Sample> {
         .collect()
 }
 
-/// Agents tell an interface once, and again when it is another: what is said of its addresses counts
-/// for nothing where that was lost.
-fn is_interface(reading: &Reading) -> bool {
-    matches!(reading, Reading::Interface(_))
+/// Whether agents report it once, and again when it has changed. A lost one would be unknown for the whole session, and
+/// with an interface all that is said of its addresses.
+fn is_reported_once(reading: &Reading) -> bool {
+    matches!(
+        reading,
+        Reading::Interface(_) | Reading::Host(HostReading::NicPlace(_))
+    )
 }
 
 pub(super) fn time_of_day() -> Duration {
@@ -277,6 +279,10 @@ mod tests {
         );
         assert!(matches!(long[0].readings[0], Reading::Interface(_)));
         assert!(long.iter().all(|piece| piece.taken == report(0).taken));
+        let mut placed = report(MAX_READINGS_PER_PIECE);
+        let place = Reading::Host(HostReading::NicPlace(Box::default()));
+        placed.readings.push(place.clone());
+        assert_eq!(pieces(placed)[0].readings[1], place, "reported once too");
         let empty = Sample {
             readings: vec![],
             ..report(0)

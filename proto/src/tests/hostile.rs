@@ -114,6 +114,7 @@ fn empty_readings_stay_within_memory_bound() {
             watched: watched.into(),
         }),
         HostReading::Lack(Lack::default()),
+        HostReading::NicPlace(Box::default()),
     ];
     for empty in hosts.map(Reading::Host).into_iter().chain([interface]) {
         let bytes = encode(&empty).unwrap().len() - 4;

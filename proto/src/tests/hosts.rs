@@ -12,6 +12,7 @@ use reweave_common::hardware::{
 use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::moment::Moment;
 use reweave_common::operator::LackStatus;
+use reweave_common::pci::{NearGpu, NicPlace, PciAddress, PciPath};
 use reweave_common::periodicity::{ExchangePattern, IterationPeriod, Periodicity};
 use reweave_common::probing::{PortStrays, Strays};
 use reweave_common::sample::{HostReading, Spare};
@@ -38,6 +39,7 @@ pub(super) fn host_reading() -> impl Strategy<Value = HostReading> {
         rdma::reading().prop_map(|it| HostReading::Rdma(Box::new(it))),
         ranks::reading().prop_map(|it| HostReading::Rank(Box::new(it))),
         hardware().prop_map(HostReading::Hardware),
+        nic_place().prop_map(|it| HostReading::NicPlace(Box::new(it))),
     ]
 }
 
@@ -101,6 +103,38 @@ fn nic() -> impl Strategy<Value = NicReport> {
 fn hardware() -> impl Strategy<Value = HardwareAddress> {
     let of_one_nic = any::<[u8; 6]>().prop_filter_map("of a group", Mac::of_one_nic);
     (text(), of_one_nic).prop_map(|(interface, address)| HardwareAddress { interface, address })
+}
+
+fn nic_place() -> impl Strategy<Value = NicPlace> {
+    let address = || {
+        let parts = any::<(u32, u8, u8)>();
+        parts.prop_map(|(domain, bus, devfn)| PciAddress::new(domain, bus, devfn))
+    };
+    let path = prop_oneof![
+        Just(PciPath::Pix),
+        Just(PciPath::Pxb),
+        Just(PciPath::Phb),
+        Just(PciPath::Sys),
+    ];
+    let gpu = (address(), path, any::<(u16, u8)>());
+    let gpu = gpu.prop_map(|(pci, path, (index, hops))| NearGpu {
+        pci,
+        index,
+        path,
+        hops,
+    });
+    let parts = (
+        text(),
+        address(),
+        any::<Option<u16>>(),
+        vec(gpu, 0..MAX_LIST_ITEMS),
+    );
+    parts.prop_map(|(interface, pci, numa, gpus)| NicPlace {
+        interface,
+        pci,
+        numa,
+        gpus,
+    })
 }
 
 fn machine() -> impl Strategy<Value = Machine> {

@@ -21,6 +21,7 @@ use reweave_common::operator::{
     MemberOrder, Mode, Outcome, Phase, Refused, Request, Response, RollbackRefused, Steering, Tag,
     Useless, What,
 };
+use reweave_common::pci::PciPath;
 use reweave_common::periodicity::{ExchangePattern, Periodicity};
 use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;
@@ -201,6 +202,7 @@ fn of_agents() -> Shapes {
         trace::<GidKind>,
         trace::<HostReading>,
         trace::<LinkLayer>,
+        trace::<PciPath>,
         trace::<CounterSource>,
         trace::<Protocol>,
         trace::<RdmaReading>,

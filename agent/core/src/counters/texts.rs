@@ -96,6 +96,18 @@ pub fn node_memory_bytes(meminfo: &str) -> Option<u64> {
     number(value.trim().strip_suffix("kB")?)?.checked_mul(1024)
 }
 
+/// `0x030200`: a class code or a vendor.
+pub fn pci_id(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
+}
+
+/// `Device Minor: 4`, in what NVIDIA's driver says of a GPU.
+pub fn device_minor(information: &str) -> Option<u16> {
+    let mut lines = information.lines();
+    let minor = lines.find_map(|line| line.strip_prefix("Device Minor:"))?;
+    minor.trim().parse().ok()
+}
+
 /// The lines of `ethtool -S`, or of any list of names and numbers.
 pub fn named_numbers(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
@@ -171,6 +183,29 @@ mod tests {
     }
 
     #[test]
+    fn pci_ids_are_hexadecimal() {
+        assert_eq!(pci_id("0x030200\n"), Some(0x030200));
+        for other in ["030200", "0x", "0x1030200ff", "-1", ""] {
+            assert_eq!(pci_id(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn driver_numbers_gpu_by_minor() {
+        let text = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 471\n\
+                    Bus Location: \t 0000:1b:00.0\nDevice Minor: \t 4\nGPU Excluded:\t No\n";
+        assert_eq!(device_minor(text), Some(4));
+        for other in [
+            "",
+            "Device Minor: \t -1\n",
+            "Device Minor: 65536",
+            "IRQ: 4\n",
+        ] {
+            assert_eq!(device_minor(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn names_may_have_colons() {
         let text = "NIC statistics:\n     rx_bytes: 7\n     [0]: tx: 9\n     bad: x\n";
         let read: Vec<_> = named_numbers(text).collect();
@@ -185,6 +220,7 @@ mod tests {
             let _ = (number(&text), speed(&text), duplex(&text), pcie_link(&text, &other));
             let _ = (softnet(&text), list_len(&text), node_memory_bytes(&text));
             let _ = (port_is_active(&text), named_numbers(&text).count());
+            let _ = (pci_id(&text), device_minor(&text));
         }
     }
 }

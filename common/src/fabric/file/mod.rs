@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use nics::GraphNic;
 use optics::{GraphFibre, Optical};
-use rails::Rails;
 use serde::Deserialize;
 use toml::Spanned;
 

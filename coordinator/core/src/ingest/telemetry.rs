@@ -396,6 +396,7 @@ fn has_short_names(reading: &HostReading) -> bool {
             is_short(&nic.interface) && [&nic.driver, &nic.rdma].into_iter().all(is_short_or_none)
         }
         HostReading::Hardware(it) => is_short(&it.interface),
+        HostReading::NicPlace(place) => is_short(&place.interface),
         HostReading::Neighbour(neighbour) => is_short(&neighbour.interface),
         HostReading::Spare(spare) => is_short(&spare.interface),
         HostReading::Vanished { interface, .. } => is_short(interface),

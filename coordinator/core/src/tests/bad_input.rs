@@ -105,11 +105,12 @@ fn kind_index(reading: &Reading) -> usize {
             HostReading::Strays(_) => 19,
             HostReading::Rank(_) => 20,
             HostReading::Hardware(_) => 21,
+            HostReading::NicPlace(_) => 22,
         },
     }
 }
 
-const MESSAGE_KINDS: usize = 22;
+const MESSAGE_KINDS: usize = 23;
 
 #[test]
 fn hostile_samples_are_of_every_kind() {

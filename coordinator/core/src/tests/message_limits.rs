@@ -11,6 +11,7 @@ use reweave_common::forwarding_state::{ForwardingState, RouteHop, RouteRule};
 use reweave_common::hardware::{Lack, Machine, Neighbour, NicReport, NumaNode, Setting};
 use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::moment::Moment;
+use reweave_common::pci::{NearGpu, NicPlace, PciAddress, PciPath};
 use reweave_common::plan::Generation;
 use reweave_common::probing::{PROBE_PORT, ProbePart, ProbeReading, ProbeTally, Stamps};
 use reweave_common::rdma::{Gid, GidKind, LinkLayer, RdmaBandwidth, RdmaPort, RdmaReading};
@@ -148,12 +149,18 @@ fn of_interfaces(number: u16) -> Vec<Reading> {
 }
 
 /// Hardware with such names.
-fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 7] {
+fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 8] {
     let signal = SignalReading {
         signal: Signal::Discards,
         total: 1,
         grown: Some(1),
         of: Some(1),
+    };
+    let gpu = NearGpu {
+        pci: PciAddress::default(),
+        index: 0,
+        path: PciPath::Pix,
+        hops: 1,
     };
     let gid = Gid {
         index: 0,
@@ -171,6 +178,11 @@ fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 7] {
             driver: Some(name(0)),
             rdma: Some(name(0)),
             ..NicReport::default()
+        })),
+        HostReading::NicPlace(Box::new(NicPlace {
+            interface: name(number),
+            gpus: vec![gpu; NicPlace::MAX_GPUS],
+            ..NicPlace::default()
         })),
         HostReading::Spare(Spare {
             interface: name(number),

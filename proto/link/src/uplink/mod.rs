@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_common::error::error_chain;
 use reweave_proto::DEFAULT_PORT;
+use reweave_proto::hello::Version;
 use reweave_proto::message::Order;
 use reweave_proto::since_version::SinceVersion;
 use serde::Serialize;
@@ -57,7 +58,8 @@ pub trait MemberProtocol: 'static {
     fn clock(time_of_day_us: u64) -> Self::Said;
     /// The request to certify a new key.
     fn renew(request: Vec<u8>) -> Self::Said;
-    fn report(report: &mut Self::Report, measured: Self::Measured) -> Self::Said;
+    /// The message for a coordinator of this version.
+    fn report(report: &mut Self::Report, measured: Self::Measured, version: Version) -> Self::Said;
 }
 
 pub struct Uplink<D: MemberProtocol> {
@@ -293,7 +295,7 @@ async fn report<D: MemberProtocol>(
 ) -> LinkError {
     let mut report = D::Report::default();
     while let Some(measured) = measured.recv().await {
-        let message = D::report(&mut report, measured);
+        let message = D::report(&mut report, measured, session.version());
         if let Err(error) = session.send(Channel::Telemetry, &message).await {
             return error;
         }

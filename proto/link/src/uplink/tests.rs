@@ -33,7 +33,7 @@ impl MemberProtocol for Plain {
         AgentMessage::Renew { request }
     }
 
-    fn report((): &mut (), sample: Sample) -> AgentMessage {
+    fn report((): &mut (), sample: Sample, _: Version) -> AgentMessage {
         AgentMessage::Sample(sample)
     }
 }
