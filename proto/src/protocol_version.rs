@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const MAX_MINOR_DIFFERENCE: u16 = 1;
 
 /// What this build speaks.
-pub const PROTOCOL_VERSION: Version = Version { major: 1, minor: 1 };
+pub const PROTOCOL_VERSION: Version = Version { major: 1, minor: 2 };
 
 /// Majors do not understand each other. Within one, a later minor only adds kinds of messages, at the ends
 /// of their lists: the files of shapes are held against each other for that. Sessions carry only what the

@@ -93,30 +93,30 @@ impl SinceVersion for PeerPart {
 
 impl SinceVersion for Request {
     fn since(&self) -> u16 {
-        let is_later = matches!(
-            self,
+        match self {
+            Self::Policy | Self::PolicySet { .. } => 2,
             Self::Standing
-                | Self::Steer { .. }
-                | Self::Lanes { .. }
-                | Self::Reorder { .. }
-                | Self::ClusterVersion { .. }
-                | Self::DenyLists
-        );
-        u16::from(is_later)
+            | Self::Steer { .. }
+            | Self::Lanes { .. }
+            | Self::Reorder { .. }
+            | Self::ClusterVersion { .. }
+            | Self::DenyLists => 1,
+            _ => 0,
+        }
     }
 }
 
 impl SinceVersion for Response {
     fn since(&self) -> u16 {
-        let is_later = matches!(
-            self,
+        match self {
+            Self::Policy(_) => 2,
             Self::Standing(_)
-                | Self::Steered { .. }
-                | Self::Lanes(_)
-                | Self::ClusterVersion { .. }
-                | Self::DenyLists(_)
-        );
-        u16::from(is_later)
+            | Self::Steered { .. }
+            | Self::Lanes(_)
+            | Self::ClusterVersion { .. }
+            | Self::DenyLists(_) => 1,
+            _ => 0,
+        }
     }
 }
 

@@ -7,7 +7,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use libtest_mimic::Trial;
-use reweave_common::operator::{AgentState, CoordinatorState, CoordinatorStatus, Outcome, Status};
+use reweave_common::operator::{
+    AgentState, CoordinatorState, CoordinatorStatus, Outcome, PolicySetting, PolicyStatus,
+    SettingSource, Status,
+};
 use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_proto::since_version::came_with;
 use reweave_tests::{Job, Labs, Programs, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for};
@@ -25,6 +28,9 @@ const SIX_HOSTS_PER_LEAF: Setting<'static> = Setting {
     fabric: "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 6\nhost_gbps = 0.4\nuplink_gbps = 0.2\n",
 };
 
+/// The setting of the policy that is set. No plan depends on it.
+const POLICY_KEY: &str = "trains_every_ms";
+
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
         "rolling_upgrade_resets_no_session",
@@ -40,9 +46,9 @@ struct ClusterVersion {
 }
 
 /// Where no operator has lowered it.
-fn latest() -> ClusterVersion {
+fn at_minor(minor: u16) -> ClusterVersion {
     ClusterVersion {
-        version: PROTOCOL_VERSION.to_string(),
+        version: came_with(minor).to_string(),
         lowered_by: None,
     }
 }
@@ -81,7 +87,7 @@ fn pin(stage: &Stage) {
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
 }
 
-/// Each node gets the confirmation that its instruction stays: such entries came with 1.1.
+/// The nodes are instructed by this release, too.
 fn pin_again(stage: &Stage) {
     let operator = stage.operator();
     must(wait_for("the pins are rolled back", STAGE_TIMEOUT, || {
@@ -97,16 +103,38 @@ fn pin_again(stage: &Stage) {
     pin(stage);
 }
 
-/// What a person wants of a plan is an entry that came with 1.1, too.
-fn give_up_an_offer(stage: &Stage) {
-    let operator = stage.operator();
-    must(wait_for("an offer is aborted", STAGE_TIMEOUT, || {
-        let Some(plan) = operator.way_back()? else {
-            return Ok(None);
-        };
-        let generation = plan.generation.to_string();
-        operator.shown(&["abort", &generation]).map(Some)
+fn policy_setting(stage: &Stage) -> PolicySetting {
+    must(wait_for("the policy is shown", STAGE_TIMEOUT, || {
+        let policy: PolicyStatus = stage.operator().ask(&["policy", "show"])?;
+        let mut settings = policy.settings.into_iter();
+        Ok(settings.find(|setting| setting.key == POLICY_KEY))
+    }))
+}
+
+/// An entry that came with 1.2, and what the state has of it.
+fn set_policy(stage: &Stage) {
+    let assignment = format!("{POLICY_KEY}=90000");
+    must(wait_for("the policy is set", STAGE_TIMEOUT, || {
+        let words = ["policy", "set", &assignment];
+        stage.operator().shown(&words).map(Some)
     }));
+    let setting = policy_setting(stage);
+    assert_eq!(setting.source, SettingSource::Set, "{setting:?}");
+}
+
+/// Coordinators of the release before have no such state, so the version stays until the file's value is in force.
+fn reset_policy(stage: &Stage) {
+    let before = came_with(PROTOCOL_VERSION.minor - 1).to_string();
+    match stage.operator().shown(&["cluster", "version", &before]) {
+        Err(StageError::Failed { said, .. }) => assert!(said.contains(POLICY_KEY), "{said}"),
+        other => panic!("{other:?}"),
+    }
+    must(wait_for("the policy is reset", STAGE_TIMEOUT, || {
+        let words = ["policy", "reset", POLICY_KEY];
+        stage.operator().shown(&words).map(Some)
+    }));
+    let setting = policy_setting(stage);
+    assert_ne!(setting.source, SettingSource::Set, "{setting:?}");
 }
 
 fn rules(stage: &Stage) -> String {
@@ -194,8 +222,12 @@ fn would_not_start(stage: &Stage, earlier: &Programs) {
 
 /// Coordinators of the release before do not know this question.
 fn speaks_the_earlier(stage: &Stage) {
-    let version = stage.operator().shown(&["cluster", "version"]);
-    assert!(version.is_err(), "{version:?}");
+    match stage.operator().shown(&["policy", "show"]) {
+        Err(StageError::Failed { said, .. }) => {
+            assert!(said.contains("upgrade the other side"), "{said}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 fn exchanged() {
@@ -210,21 +242,26 @@ fn exchanged() {
     must(stage.wait_until_known());
     let mut job = collide(&stage);
     pin(&stage);
-    let latest = latest();
+    let [before, latest] = [PROTOCOL_VERSION.minor - 1, PROTOCOL_VERSION.minor].map(at_minor);
     if let Some(earlier) = &earlier {
+        is_at(&stage, &before);
         speaks_the_earlier(&stage);
         exchange(&mut stage, &this, &mut job);
         is_at(&stage, &latest);
+        set_policy(&stage);
         pin_again(&stage);
-        give_up_an_offer(&stage);
         would_not_start(&stage, earlier);
-        lower(&stage);
+        reset_policy(&stage);
+        let lowered = lower(&stage);
         would_start(&stage, earlier);
         exchange(&mut stage, earlier, &mut job);
+        is_at(&stage, &lowered);
         speaks_the_earlier(&stage);
     } else {
         // Any coordinator may come to lead meanwhile, and all read more.
         is_at(&stage, &latest);
+        set_policy(&stage);
+        reset_policy(&stage);
         let lowered = lower(&stage);
         exchange(&mut stage, &this, &mut job);
         is_at(&stage, &lowered);

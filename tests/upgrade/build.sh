@@ -15,7 +15,7 @@ mkdir -p "$copy"
 git ls-files --cached --others --exclude-standard -z | while IFS= read -r -d '' file; do
     [[ ! -e $file && ! -L $file ]] || cp --parents --no-dereference --preserve=timestamps "$file" "$copy"
 done
-patch --quiet --fuzz=0 --directory "$copy" --strip 1 <tests/upgrade/without-1.1.patch
+patch --quiet --fuzz=0 --directory "$copy" --strip 1 <tests/upgrade/without-1.2.patch
 mkdir -p "$to"
 (cd "$copy" && CARGO_TARGET_DIR=$to/target cargo build --locked --workspace --bins)
 for program in reweave reweave-agent reweave-coordinator reweave-driver; do

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use reweave_common::instruction::{Instruction, Watch};
 use reweave_common::moment::Moment;
-use reweave_common::operator::{JobOrder, NotSeen, Plan, Request, Response, Steering};
+use reweave_common::operator::{JobOrder, NotSeen, Plan, Request, Response};
 use reweave_core::{Change, Command, LATEST_MINOR, Policy, State};
 use reweave_replica::{Entry, EntryContent, Founding, MemberId, Proposal, RequestId, Saved};
 use serde::Serialize;
@@ -249,7 +249,7 @@ fn stuck_agent_loses_its_session() {
 fn founded(cluster_version: u16) -> Saved {
     let founding = Founding {
         members: BTreeMap::new(),
-        state: postcard::to_stdvec(&State::founded(cluster_version)).unwrap(),
+        state: State::founded(cluster_version).encode().unwrap(),
     };
     Saved::founding(MemberId(1), Vec::new(), founding)
 }
@@ -302,19 +302,16 @@ fn log_raising_version_is_refused() {
 #[test]
 fn lowered_version_compacts_log() {
     let mut scene = Scene::new();
-    scene.collide();
     let alone = scene.alone();
     let driving = scene.run_aside(alone);
     let answered = |request| scene.ask(request).blocking_recv().unwrap();
-    let generation = match answered(Request::Plan) {
-        Response::Plan {
-            plan: Some(plan), ..
-        } => plan.generation,
-        other => panic!("a plan was to be had: {other:?}"),
-    };
-    let how = Steering::Abort;
-    let steered = answered(Request::Steer { generation, how });
-    assert_eq!(steered, Response::Steered { generation, how });
+    for least_gain in [Some("0.2".to_owned()), None] {
+        let set = answered(Request::PolicySet {
+            settings: BTreeMap::from([("least_gain".to_owned(), least_gain)]),
+            expected: None,
+        });
+        assert!(matches!(set, Response::Policy(_)), "{set:?}");
+    }
     let minor = LATEST_MINOR - 1;
     let lowered = answered(Request::ClusterVersion { minor: Some(minor) });
     let lowered_by = Some("ops".to_owned());

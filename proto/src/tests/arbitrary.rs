@@ -4,6 +4,7 @@ mod discovered;
 mod driver;
 mod findings;
 mod jobs;
+mod policy;
 mod probes;
 mod rewiring;
 mod status;
@@ -354,6 +355,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         rewiring::maintain(),
         members::request(),
         jobs::request(),
+        policy::request(),
         traces::request(),
         discovered::request(),
     ]
@@ -565,6 +567,7 @@ fn refused() -> impl Strategy<Value = Refused> {
         }),
         generation()
             .prop_map(|generation| Refused::NoWayBack(RollbackRefused::NotKept { generation })),
+        policy::refused(),
     ]
 }
 
@@ -591,6 +594,7 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),
         refused().prop_map(Response::Refused),
         jobs::response(),
+        policy::response(),
         traces::response(),
         discovered::response(),
         members::standing(),

@@ -1,7 +1,7 @@
 //! The shape of all that is said on a session is written down beside the version that has it: one that
 //! changes without a new version would be misunderstood by who speaks the old one. Before a release the files
-//! may be written again, all of them, by `make shapes`: 1.1 is what there is, and 1.0 the same without what
-//! `KINDS_SINCE_1_1` lists. Kinds that are to belong to 1.0 come before those, in the lists that they are in.
+//! may be written again, all of them, by `make shapes`: 1.2 is what there is, and 1.1 the same without what
+//! `KINDS_SINCE_1_2` lists. Kinds that are to belong to 1.1 come before those, in the lists that they are in.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -18,8 +18,8 @@ use reweave_common::instruction::InstallRefusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
     AgentState, AuditOutcome, CoordinatorState, Finding, FlowChange, JobOrder, MaintenanceStage,
-    MemberOrder, Mode, Outcome, Phase, Refused, Request, Response, RollbackRefused, Steering, Tag,
-    Useless, What,
+    MemberOrder, Mode, Outcome, Phase, Refused, Request, Response, RollbackRefused, SettingSource,
+    Steering, Tag, Useless, What,
 };
 use reweave_common::pci::PciPath;
 use reweave_common::periodicity::{ExchangePattern, Periodicity};
@@ -39,33 +39,18 @@ use crate::hello::{Hello, PROTOCOL_VERSION, Version};
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, DriverOrder, PeerPart};
 use crate::since_version::SinceVersion;
 
-const GOLDEN_1_0: &str = include_str!("../../shapes/1.0.txt");
 const GOLDEN_1_1: &str = include_str!("../../shapes/1.1.txt");
-const GOLDEN_VERSION: Version = Version { major: 1, minor: 1 };
+const GOLDEN_1_2: &str = include_str!("../../shapes/1.2.txt");
+const GOLDEN_VERSION: Version = Version { major: 1, minor: 2 };
 
-/// What came with 1.1, in each list of kinds at its end.
-const KINDS_SINCE_1_1: [NewKind; 21] = [
-    ("CoordinatorMessage", "CoordinatorMessage", "Closely"),
-    ("CoordinatorMessage", "CoordinatorMessage", "Coordinators"),
-    ("CoordinatorMessage", "CoordinatorMessage", "DeniedMore"),
-    ("CoordinatorMessage", "CoordinatorMessage", "Removed"),
-    ("CoordinatorMessage", "CoordinatorMessage", "Unconfirmed"),
-    ("Order", "Order", "Coordinators"),
-    ("Order", "Order", "DeniedMore"),
-    ("Order", "Order", "Removed"),
-    ("Request", "Request", "cluster-version"),
-    ("Request", "Request", "deny-lists"),
-    ("Request", "Request", "lanes"),
-    ("Request", "Request", "reorder"),
-    ("Request", "Request", "standing"),
-    ("Request", "Request", "steer"),
-    ("Response", "Refused", "cluster-version-too-low"),
-    ("Response", "Refused", "version-stays"),
-    ("Response", "Response", "cluster-version"),
-    ("Response", "Response", "deny-lists"),
-    ("Response", "Response", "lanes"),
-    ("Response", "Response", "standing"),
-    ("Response", "Response", "steered"),
+/// What came with 1.2, in each list of kinds at its end.
+const KINDS_SINCE_1_2: [NewKind; 6] = [
+    ("Request", "Request", "policy"),
+    ("Request", "Request", "policy-set"),
+    ("Response", "Refused", "bad-setting"),
+    ("Response", "Refused", "policy-changed"),
+    ("Response", "Refused", "setting-in-use"),
+    ("Response", "Response", "policy"),
 ];
 
 /// By the first message of each.
@@ -105,12 +90,12 @@ fn spoken() -> Formats {
 #[test]
 fn wire_keeps_shape_of_its_version() {
     assert_eq!(PROTOCOL_VERSION, GOLDEN_VERSION);
-    assert_known(&spoken(), GOLDEN_1_1);
+    assert_known(&spoken(), GOLDEN_1_2);
 }
 
 #[test]
 fn later_minor_only_appends_kinds() {
-    assert_only_added(spoken(), &KINDS_SINCE_1_1, [GOLDEN_1_0, GOLDEN_1_1]);
+    assert_only_added(spoken(), &KINDS_SINCE_1_2, [GOLDEN_1_1, GOLDEN_1_2]);
 }
 
 /// What holds itself, at any depth.
@@ -157,15 +142,16 @@ fn incompatible_shape_change_is_found() {
     assert_eq!(bent(&old, &new), ["A in A"]);
 }
 
-/// Whether each is known to an earlier version, by its place among the kinds of 1.0.
+/// Whether each is known to the version before, by its place among the kinds of 1.1.
 fn agrees<T: Serialize + SinceVersion>(root: &str, message: &T) -> Result<(), TestCaseError> {
-    let known = read(GOLDEN_1_0);
+    let known = read(GOLDEN_1_1);
     let (_, shapes) = known.iter().find(|(it, _)| *it == root).expect("a message");
     let kinds = shapes[root]["ENUM"].as_object().expect("a list of kinds");
     let frame = encode_alone(message).unwrap();
     let (place, _) = postcard::take_from_bytes::<u32>(&frame).unwrap();
     let is_old = kinds.contains_key(&place.to_string());
-    prop_assert_eq!(is_old, message.since() == 0, "kind {} of {}", place, root);
+    let is_before = message.since() < GOLDEN_VERSION.minor;
+    prop_assert_eq!(is_old, is_before, "kind {} of {}", place, root);
     Ok(())
 }
 
@@ -190,8 +176,8 @@ proptest! {
 #[test]
 #[ignore = "it rewrites the files of shapes: `make shapes`"]
 fn golden_shapes_are_written() {
-    write_down("1.1.txt", &spoken());
-    write_down("1.0.txt", &earlier(spoken(), &KINDS_SINCE_1_1));
+    write_down("1.2.txt", &spoken());
+    write_down("1.1.txt", &earlier(spoken(), &KINDS_SINCE_1_2));
 }
 
 fn of_agents() -> Shapes {
@@ -238,6 +224,7 @@ fn of_answers() -> Shapes {
         trace::<Protocol>,
         trace::<Refused>,
         trace::<Role>,
+        trace::<SettingSource>,
         trace::<SocketAddr>,
         trace::<Subject>,
         trace::<Suspect>,

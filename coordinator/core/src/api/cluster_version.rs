@@ -32,7 +32,7 @@ fn rises_by_itself(state: &State) -> bool {
 fn rises(has: u16) -> String {
     format!(
         "it is 1.{has} until every coordinator speaks 1.{LATEST_MINOR}, then rises by itself; \
-         older coordinators cannot read a lowered version, so retry once it has risen"
+         retry once it has risen"
     )
 }
 
@@ -57,7 +57,7 @@ fn lower(
     if let Some(rollout) = turn.state.under_way().next() {
         let generation = rollout.plan.generation;
         return Err(format!(
-            "plan {generation} is in progress, and coordinators of 1.{minor} cannot read all its \
+            "plan {generation} is in progress, and coordinators of 1.{minor} may not read all its \
              records; wait until it ends, or roll it back with `reweave abort {generation}`"
         ));
     }

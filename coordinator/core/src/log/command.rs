@@ -28,7 +28,7 @@ use crate::log::registered::Registered;
 use crate::log::verdict::Verdict;
 
 /// The latest minor version of the protocol that this build reads entries of.
-pub const LATEST_MINOR: u16 = 1;
+pub const LATEST_MINOR: u16 = 2;
 
 /// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -211,6 +211,7 @@ impl Change {
             | Self::ConfirmIntent { .. }
             | Self::ClusterVersionLowered { .. }
             | Self::CoordinatorsRemoved { .. } => 1,
+            Self::PolicySet { .. } => 2,
         }
     }
 

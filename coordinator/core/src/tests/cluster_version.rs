@@ -1,13 +1,17 @@
 //! The cluster version is lowered before coordinators are downgraded, and raised again.
 
+use std::collections::BTreeMap;
+
 use reweave_check::{Overload, Unsound};
 use reweave_common::member::Role;
-use reweave_common::operator::{Refused, Request, Response, Steering};
+use reweave_common::operator::{Refused, Request, Response};
 use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
 use super::scene::*;
-use crate::{Author, Change, Input, Reason};
+use crate::{Author, Change, Input, LATEST_MINOR, Reason};
+
+const PREVIOUS_MINOR: u16 = LATEST_MINOR - 1;
 
 fn set(cluster: &mut Cluster, minor: u16) -> Response {
     let minor = Some(minor);
@@ -16,6 +20,39 @@ fn set(cluster: &mut Cluster, minor: u16) -> Response {
 
 fn version(cluster: &Cluster) -> u16 {
     cluster.core.state().cluster_version()
+}
+
+/// The answer to the operator who lowers it.
+fn lowered() -> Response {
+    Response::ClusterVersion {
+        minor: PREVIOUS_MINOR,
+        lowered_by: Some("ada".to_owned()),
+    }
+}
+
+fn raised() -> Response {
+    Response::ClusterVersion {
+        minor: LATEST_MINOR,
+        lowered_by: None,
+    }
+}
+
+/// The coordinators start at this version.
+fn founded_at(minor: u16) -> Cluster {
+    let (mut cluster, ..) = planned();
+    cluster.founded = minor;
+    cluster.restart();
+    cluster.reconnect();
+    cluster
+}
+
+/// A request whose entry came with the latest version.
+fn policy_set() -> Request {
+    let least_gain = ("least_gain".to_owned(), Some("0.2".to_owned()));
+    Request::PolicySet {
+        settings: BTreeMap::from([least_gain]),
+        expected: None,
+    }
 }
 
 #[track_caller]
@@ -29,69 +66,65 @@ fn why_it_stays(response: Response) -> String {
 /// All coordinators read a later version, under any leader.
 #[test]
 fn lowered_version_waits_for_operator() {
-    let (mut cluster, _, generation) = planned();
-    let lowered = Response::ClusterVersion {
-        minor: 0,
-        lowered_by: Some("ada".to_owned()),
+    let (mut cluster, ..) = planned();
+    assert_eq!(set(&mut cluster, PREVIOUS_MINOR), lowered());
+    let too_low = Refused::ClusterVersionTooLow {
+        needed: LATEST_MINOR,
+        has: PREVIOUS_MINOR,
     };
-    assert_eq!(set(&mut cluster, 0), lowered);
-    let how = Steering::Abort;
-    let abort = Request::Steer { generation, how };
-    let too_low = Refused::ClusterVersionTooLow { needed: 1, has: 0 };
-    assert_eq!(cluster.ask(abort), Response::Refused(too_low));
+    assert_eq!(cluster.ask(policy_set()), Response::Refused(too_low));
+    let minor = LATEST_MINOR;
     for _ in 0..2 {
-        cluster.handle(Input::MinVersion { minor: 1 });
+        cluster.handle(Input::MinVersion { minor });
         cluster.run_for(SETTLE_TIME);
-        assert_eq!(version(&cluster), 0);
+        assert_eq!(version(&cluster), PREVIOUS_MINOR);
         cluster.restart();
         cluster.reconnect();
     }
     assert_eq!(
         cluster.ask(Request::ClusterVersion { minor: None }),
-        lowered
+        lowered()
     );
-    let why = why_it_stays(set(&mut cluster, 1));
+    let why = why_it_stays(set(&mut cluster, minor));
     assert!(
-        why.contains("does not speak 1.1"),
+        why.contains(&format!("does not speak 1.{minor}")),
         "no member has been heard: {why}"
     );
-    cluster.handle(Input::MinVersion { minor: 1 });
-    let raised = Response::ClusterVersion {
-        minor: 1,
-        lowered_by: None,
-    };
-    assert_eq!(set(&mut cluster, 1), raised);
-    assert_eq!(version(&cluster), 1);
+    cluster.handle(Input::MinVersion { minor });
+    assert_eq!(set(&mut cluster, minor), raised());
+    assert_eq!(version(&cluster), minor);
+    let response = cluster.ask(policy_set());
+    assert!(matches!(response, Response::Policy(_)), "{response:?}");
 }
 
 /// The later version may be confirmed by the next input or by the previous one.
 #[test]
 fn rising_version_is_never_promised() {
-    let (mut cluster, ..) = planned();
-    cluster.founded = 0;
-    cluster.restart();
-    cluster.reconnect();
-    let why = why_it_stays(set(&mut cluster, 0));
+    let mut cluster = founded_at(PREVIOUS_MINOR);
+    let why = why_it_stays(set(&mut cluster, PREVIOUS_MINOR));
     assert!(why.contains("rises by itself"), "{why}");
-    assert_eq!(version(&cluster), 0);
-    let now = cluster.now();
-    let lowered = Response::ClusterVersion {
-        minor: 0,
-        lowered_by: Some("ada".to_owned()),
-    };
+    assert_eq!(version(&cluster), PREVIOUS_MINOR);
+    let (now, minor) = (cluster.now(), LATEST_MINOR);
     // Neither is decided before both were handled.
-    cluster.core.handle(now, Input::MinVersion { minor: 1 });
+    cluster.core.handle(now, Input::MinVersion { minor });
     for _ in 0..2 {
-        assert_eq!(set(&mut cluster, 0), lowered);
+        assert_eq!(set(&mut cluster, PREVIOUS_MINOR), lowered());
         cluster.run_for(SETTLE_TIME);
-        assert_eq!(version(&cluster), 0);
+        assert_eq!(version(&cluster), PREVIOUS_MINOR);
     }
-    let raised = Response::ClusterVersion {
-        minor: 1,
-        lowered_by: None,
-    };
-    assert_eq!(set(&mut cluster, 1), raised);
-    assert_eq!(set(&mut cluster, 1), raised);
+    assert_eq!(set(&mut cluster, minor), raised());
+    assert_eq!(set(&mut cluster, minor), raised());
+}
+
+/// A new cluster of several coordinators begins at 1.0, and rises to what all of them read.
+#[test]
+fn new_cluster_rises_to_common_version() {
+    let mut cluster = founded_at(0);
+    for minor in [PREVIOUS_MINOR, LATEST_MINOR] {
+        cluster.handle(Input::MinVersion { minor });
+        cluster.run_for(SETTLE_TIME);
+        assert_eq!(version(&cluster), minor);
+    }
 }
 
 /// The plan may be in a phase that the previous release does not know.
@@ -99,26 +132,26 @@ fn rising_version_is_never_promised() {
 fn running_plan_keeps_cluster_version() {
     let (mut cluster, _, plan) = planned();
     cluster.apply(plan);
-    let why = why_it_stays(set(&mut cluster, 0));
+    let minor = PREVIOUS_MINOR;
+    let why = why_it_stays(set(&mut cluster, minor));
     assert!(
         why.contains(&format!("plan {plan} is in progress")),
         "{why}"
     );
     let by = Author::Policy;
-    cluster.append(Change::ClusterVersionLowered { minor: 0, by });
-    assert_eq!(version(&cluster), 1);
+    cluster.append(Change::ClusterVersionLowered { minor, by });
+    assert_eq!(version(&cluster), LATEST_MINOR);
     cluster.run_until_ended(1);
-    let lowered = set(&mut cluster, 0);
-    assert!(
-        matches!(lowered, Response::ClusterVersion { minor: 0, .. }),
-        "{lowered:?}"
-    );
+    assert_eq!(set(&mut cluster, minor), lowered());
 }
 
-/// The previous release cannot read that reason.
+/// Coordinators of 1.0 cannot read that reason.
 #[test]
 fn lowered_version_forgets_later_reasons() {
     let (mut cluster, _, generation) = planned();
+    cluster.founded = 1;
+    cluster.restart();
+    cluster.reconnect();
     let overload = Overload {
         from: "leaf0".to_owned(),
         link: "leaf0-spine1".to_owned(),
@@ -144,12 +177,9 @@ fn lowered_version_forgets_later_reasons() {
 #[test]
 fn version_goes_back_one_release() {
     let (mut cluster, ..) = planned();
-    cluster.founded = 2;
-    cluster.restart();
-    cluster.reconnect();
-    let why = why_it_stays(set(&mut cluster, 0));
+    let why = why_it_stays(set(&mut cluster, PREVIOUS_MINOR - 1));
     assert!(why.contains("by one release only"), "{why}");
-    assert_eq!(version(&cluster), 2);
+    assert_eq!(version(&cluster), LATEST_MINOR);
 }
 
 #[test]

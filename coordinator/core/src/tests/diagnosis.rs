@@ -395,7 +395,7 @@ fn interface_counters_name_their_link() {
 fn report_time(cluster: &mut Cluster, host: &str, skew_us: i64) {
     let about = About {
         build: "1".to_owned(),
-        protocol: "1.0".to_owned(),
+        protocol: "1.2".to_owned(),
         good_for: TimeSpan::from_secs(3600),
         skew_us: Some(skew_us),
     };

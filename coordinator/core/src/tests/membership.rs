@@ -281,7 +281,7 @@ fn warnings_list_worst_first() {
     let nodes: Vec<_> = cluster.connected.iter().copied().collect();
     let about = |build: &str, good_for, skew_us| About {
         build: build.to_owned(),
-        protocol: "1.1".to_owned(),
+        protocol: "1.2".to_owned(),
         good_for,
         skew_us,
     };
@@ -519,31 +519,45 @@ fn new_leader_hears_before_it_revokes() {
     assert_eq!(denies_c3(&cluster, 0), [true, true]);
 }
 
-/// The previous release could not lift its removal. Removals are recorded again once no coordinator runs it any more.
+fn set_version(cluster: &mut Cluster, to: u16) {
+    let minor = Some(to);
+    let response = cluster.ask(Request::ClusterVersion { minor });
+    assert!(
+        matches!(response, Response::ClusterVersion { minor, .. } if minor == to),
+        "{response:?}"
+    );
+}
+
+/// Coordinators of 1.0 could not lift its removal. Removals are recorded again once no coordinator runs it any more.
 #[test]
-fn lowered_version_lifts_removals() {
+fn lowered_version_lifts_unknown_removals() {
     let mut cluster = Cluster::new(Mode::Manual);
+    cluster.founded = 1;
+    cluster.restart();
     cluster.handle(removed(&["c3"]));
-    let set = |cluster: &mut Cluster, to| {
-        let minor = Some(to);
-        let response = cluster.ask(Request::ClusterVersion { minor });
-        assert!(
-            matches!(response, Response::ClusterVersion { minor, .. } if minor == to),
-            "{response:?}"
-        );
-    };
-    set(&mut cluster, LATEST_MINOR - 1);
+    set_version(&mut cluster, 0);
     cluster.handle(removed(&[]));
     cluster.stall(REVOCATION_DELAY + ONE_MINUTE);
     cluster.handle(Input::Tick);
     assert_eq!(denies_c3(&cluster, 0), [false, false]);
     cluster.handle(removed(&["c3"]));
     assert_eq!(denies_c3(&cluster, 0), [false, false]);
-    let minor = LATEST_MINOR;
-    cluster.handle(Input::MinVersion { minor });
-    set(&mut cluster, minor);
+    cluster.handle(Input::MinVersion { minor: 1 });
+    set_version(&mut cluster, 1);
     cluster.handle(Input::Tick);
     assert_eq!(denies_c3(&cluster, 0), [true, false]);
+}
+
+/// A removed coordinator whose holder is not trusted stays out during a downgrade.
+#[test]
+fn lowered_version_keeps_known_removals() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.handle(removed(&["c3"]));
+    set_version(&mut cluster, LATEST_MINOR - 1);
+    assert_eq!(denies_c3(&cluster, 0), [true, false]);
+    cluster.stall(REVOCATION_DELAY + ONE_MINUTE);
+    cluster.handle(Input::Tick);
+    assert_eq!(denies_c3(&cluster, 0), [true, true]);
 }
 
 /// Coordinators of the previous release would stop at the entry.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quinn::ClientConfig;
 use reweave_common::error::error_chain;
-use reweave_common::operator::Request;
+use reweave_common::operator::{PolicyStatus, Request, Response};
 use reweave_proto::hello::{Hello, PROTOCOL_VERSION, Version};
 use reweave_proto::message::CoordinatorMessage;
 use tokio::time::Instant;
@@ -86,14 +86,17 @@ async fn older_minor_omits_newer_kinds() {
     )
     .await;
     let (coordinator, agent) = (accepted.unwrap(), connected.unwrap());
-    let later = CoordinatorMessage::Coordinators(vec![]);
+    let later = Response::Policy(PolicyStatus {
+        revision: 0,
+        settings: vec![],
+    });
     let refused = coordinator.send(Channel::Commands, &later).await;
     let refused = refused.unwrap_err().to_string();
     assert_eq!(
         refused,
-        "the other side speaks protocol 1.0 and this needs 1.1: upgrade the other side"
+        "the other side speaks protocol 1.1 and this needs 1.2: upgrade the other side"
     );
-    let asked = agent.send(Channel::Commands, &Request::Standing).await;
+    let asked = agent.send(Channel::Commands, &Request::Policy).await;
     assert!(
         matches!(asked, Err(LinkError::NotSpoken { .. })),
         "{asked:?}"

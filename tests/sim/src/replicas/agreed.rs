@@ -9,7 +9,7 @@ use reweave_common::instruction::Install;
 use reweave_common::member::{Admission, Digest, Member};
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_common::plan::Generation;
-use reweave_core::{Change, Command, Pass, State};
+use reweave_core::{Change, Command, LATEST_MINOR, Pass, State};
 
 #[derive(Debug, Default)]
 pub struct Agreed {
@@ -23,6 +23,8 @@ pub struct Agreed {
     /// Tokens, and the keys that they let in.
     admitted: BTreeSet<[Digest; 2]>,
     approved: BTreeSet<Generation>,
+    /// Settings of each change of the policy.
+    policies: BTreeSet<BTreeMap<String, Option<String>>>,
     /// Desired state of nodes in each step.
     intended: BTreeMap<(Generation, NodeId), ForwardingState>,
     /// Public key and admission that a member got for each token.
@@ -32,8 +34,10 @@ pub struct Agreed {
     /// Number of members that were admitted.
     pub passes: u64,
     pub answers: u64,
-    /// Number of plans aborted by operators, and of attempts that an earlier coordinator prevented.
+    /// Number of plans aborted by operators, of changes of the policy, and of attempts that an earlier coordinator
+    /// prevented.
     pub steered: u64,
+    pub policy_changes: u64,
     pub too_early: u64,
     /// Number of times that the cluster version was lowered.
     pub lowered: u64,
@@ -96,6 +100,10 @@ impl Agreed {
                 self.approved.insert(*generation);
             }
             Change::Steered { .. } => self.steered += 1,
+            Change::PolicySet { settings, .. } => {
+                self.policy_changes += 1;
+                self.policies.insert(settings.clone());
+            }
             Change::StepIntent(intent) => {
                 let of = |(node, holding): (&NodeId, &ForwardingState)| {
                     ((intent.generation, *node), holding.clone())
@@ -158,11 +166,18 @@ impl Agreed {
             (_, Response::Revoked { member }) => self.revoked.contains_key(member),
             (_, Response::ApplyStarted { generation }) => self.approved.contains(generation),
             (_, Response::ClusterVersion { minor, .. }) => *minor == self.state.cluster_version(),
+            (Request::PolicySet { settings, .. }, Response::Policy(_)) => {
+                let is_reset = settings.values().all(Option::is_none);
+                is_reset || self.policies.contains(settings)
+            }
             _ => true,
         };
         assert!(is_kept, "promised before it was agreed on: {response:?}");
         self.answers += 1;
-        let too_low = Refused::ClusterVersionTooLow { needed: 1, has: 0 };
+        let too_low = Refused::ClusterVersionTooLow {
+            needed: LATEST_MINOR,
+            has: LATEST_MINOR - 1,
+        };
         self.too_early += u64::from(*response == Response::Refused(too_low));
         self.promise(term, applied);
     }

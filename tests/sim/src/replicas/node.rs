@@ -196,16 +196,15 @@ fn decided(saved: &Saved) -> impl Iterator<Item = (u64, Vec<u8>)> {
 
 /// The minor version of the protocol that a build has to read for this, independent of what the product says of it.
 pub fn came_with(change: &Change) -> u16 {
-    let is_later = |part: &Change| {
-        matches!(
-            part,
-            Change::Steered { .. }
-                | Change::ConfirmIntent { .. }
-                | Change::ClusterVersionLowered { .. }
-                | Change::CoordinatorsRemoved { .. }
-        )
+    let of_part = |part: &Change| match part {
+        Change::PolicySet { .. } => 2,
+        Change::Steered { .. }
+        | Change::ConfirmIntent { .. }
+        | Change::ClusterVersionLowered { .. }
+        | Change::CoordinatorsRemoved { .. } => 1,
+        _ => 0,
     };
-    u16::from(change.parts().iter().any(is_later))
+    change.parts().iter().map(of_part).max().unwrap_or_default()
 }
 
 /// The same for all that was decided so far.
@@ -215,7 +214,13 @@ pub fn came_with_state(state: &State) -> u16 {
     let any_is_later = state
         .rollouts()
         .any(|it| it.phase.migration().is_some_and(is_later));
-    state.cluster_version().max(u16::from(any_is_later))
+    let of_policy = if state.policy().settings.is_empty() {
+        0
+    } else {
+        2
+    };
+    let of_parts = of_policy.max(u16::from(any_is_later));
+    state.cluster_version().max(of_parts)
 }
 
 /// Returns the version with which a saved state can be started.

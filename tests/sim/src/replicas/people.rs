@@ -1,6 +1,7 @@
 //! Operators who invite, revoke, read and approve, and new members who join. Each sends one request at a time, and
 //! repeats it until an answer arrives or its time limit ends.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::member::{Digest, Member, Role};
@@ -14,6 +15,10 @@ const TOKEN_TTL: Duration = Duration::from_mins(10);
 /// Number of member names: few, so that members are revoked and invited again.
 const NAME_COUNT: usize = 4;
 const MAX_ATTEMPTS: u64 = 8;
+/// Share of requests that set a key of the policy, where operators do that.
+const POLICY_SHARE: f64 = 0.1;
+/// The key that they set: none of these lives is long enough for a packet train.
+const POLICY_KEY: &str = "trains_every_ms";
 
 /// Request of an operator.
 #[derive(Debug, Clone)]
@@ -46,8 +51,11 @@ pub struct Gossip {
     latest: Option<Generation>,
     /// Whether operators abort running plans.
     pub steers: bool,
-    /// Share of requests that lower the cluster version.
+    /// Whether operators set the policy.
+    pub sets: bool,
+    /// Share of requests that lower the cluster version, or are to make that possible.
     pub lowers: f64,
+    /// Number of digests and of values of the policy.
     keys: u64,
 }
 
@@ -62,8 +70,10 @@ impl Gossip {
     /// A token is tried by several, each with a key of its own.
     fn matter(&mut self, chance: &mut Chance) -> Matter {
         if self.lowers > 0.0 && chance.happens(self.lowers) {
-            let minor = Some(LATEST_MINOR - 1);
-            return Matter::Ask(Request::ClusterVersion { minor });
+            return Matter::Ask(lower(chance));
+        }
+        if self.sets && chance.happens(POLICY_SHARE) {
+            return Matter::Ask(self.set_policy());
         }
         if self.steers
             && chance.happens(0.5)
@@ -100,6 +110,12 @@ impl Gossip {
         }
     }
 
+    /// Each value is another one.
+    fn set_policy(&mut self) -> Request {
+        self.keys += 1;
+        policy_set(Some((60_000 + self.keys).to_string()))
+    }
+
     fn hear(&mut self, word: &Word) {
         if let Word::Response(response) = word
             && let Response::Plan {
@@ -109,6 +125,23 @@ impl Gossip {
             self.offered = Some(plan.generation);
             self.latest = self.offered;
         }
+    }
+}
+
+/// The version stays while the policy has settings that the earlier release does not know.
+fn lower(chance: &mut Chance) -> Request {
+    if chance.happens(0.5) {
+        policy_set(None)
+    } else {
+        let minor = Some(LATEST_MINOR - 1);
+        Request::ClusterVersion { minor }
+    }
+}
+
+fn policy_set(value: Option<String>) -> Request {
+    Request::PolicySet {
+        settings: BTreeMap::from([(POLICY_KEY.to_owned(), value)]),
+        expected: None,
     }
 }
 

@@ -56,8 +56,10 @@ counts! {
         taken_back,
         /// Number of leader changes during a rollout.
         inherited,
-        /// Number of plans aborted by operators, and of attempts that an earlier coordinator prevented.
+        /// Number of plans aborted by operators, of changes of the policy, and of attempts that an earlier coordinator
+        /// prevented.
         steered,
+        policy_changes,
         too_early,
         /// Number of times that the cluster version was lowered, and of coordinators downgraded under faults.
         lowered,
@@ -201,6 +203,7 @@ impl Trouble {
             taken_back,
             inherited: cluster.inherited,
             steered: cluster.agreed.steered,
+            policy_changes: cluster.agreed.policy_changes,
             too_early: cluster.agreed.too_early,
             lowered: cluster.agreed.lowered,
             in_parts: cluster.lines.in_parts,

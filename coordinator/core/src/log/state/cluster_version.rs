@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 
 use super::{Signed, State};
 
+/// The minor version since which removed coordinators are in the log.
+const REMOVALS_SINCE_MINOR: u16 = 1;
+
 impl State {
     /// The minor version of the protocol that all coordinators read: nothing later is decided.
     pub fn cluster_version(&self) -> u16 {
@@ -25,7 +28,7 @@ impl State {
     }
 
     /// A running plan may be in a phase that the earlier release does not know; it keeps the rules of the version that
-    /// it began in. Two things that the earlier release does not know are dropped: new reasons of refused plans, and
+    /// it began in. What the earlier release does not know is dropped: new reasons of refused plans, and before 1.1
     /// removed coordinators, whose removal that release could not lift.
     pub(super) fn lower_version(&mut self, minor: u16, by: Signed) {
         if minor < self.cluster_version && self.under_way().next().is_none() {
@@ -34,7 +37,9 @@ impl State {
             for ended in &mut self.history {
                 ended.outcome.keep_reasons_of(minor);
             }
-            self.membership.handle_removed(at, &BTreeSet::new());
+            if minor < REMOVALS_SINCE_MINOR {
+                self.membership.handle_removed(at, &BTreeSet::new());
+            }
         }
     }
 }

@@ -132,8 +132,8 @@ fn change() -> impl Strategy<Value = Change> {
         1 => generation().prop_map(|generation| Change::Held { generation, reasons: vec![] }),
         1 => generation().prop_map(|generation| Change::RolledBack { generation }),
         3 => generation().prop_map(|plan| Change::ConfirmIntent { plan }),
-        1 => (0..2_u16).prop_map(|minor| Change::ClusterVersion { minor }),
-        1 => Just(Change::ClusterVersionLowered { minor: 0, by: Author::Policy }),
+        1 => (0..3_u16).prop_map(|minor| Change::ClusterVersion { minor }),
+        1 => (0..2_u16).prop_map(|minor| Change::ClusterVersionLowered { minor, by: Author::Policy }),
     ]
 }
 

@@ -125,6 +125,11 @@ impl Cluster {
             lowered.is_ok() && version <= reads,
             "{id} reads 1.{reads}, and is at 1.{version}: {lowered:?}"
         );
+        let needs = came_with_state(running.office.state());
+        assert!(
+            needs <= version,
+            "{id} is at 1.{version}, and needs 1.{needs}"
+        );
         if let Ok(Some(_)) = lowered {
             running.replica_mut().compact_to(index);
         }

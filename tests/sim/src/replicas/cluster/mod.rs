@@ -226,7 +226,7 @@ impl Cluster {
         cluster.founded = LATEST_MINOR - 1;
         cluster.agreed = Agreed::founded(cluster.founded);
         cluster.upgrades = Some(Chance::of(seed ^ 0x0917_ade5));
-        cluster.gossip.steers = true;
+        (cluster.gossip.steers, cluster.gossip.sets) = (true, true);
         cluster.found(nodes);
         cluster.begin();
         cluster

@@ -11,15 +11,15 @@ use crate::replicas::node::{Node, is_readable};
 
 const PREVIOUS_MINOR: u16 = LATEST_MINOR - 1;
 const UPGRADE_DOWNTIME: Duration = Duration::from_millis(20);
-/// Share of operator requests that lower the version.
-const DOWNGRADE_SHARE: f64 = 0.05;
+/// Share of operator requests that lower the version, or return the policy first.
+const DOWNGRADE_SHARE: f64 = 0.1;
 
 impl Cluster {
     /// Creates a cluster of this release whose coordinators restart with the previous one when allowed.
     pub fn downgraded(seed: u64, nodes: u64, clients: usize) -> Self {
         let mut cluster = Self::empty(seed, clients);
         cluster.goes_back = Some(Chance::of(seed ^ 0x0d09_624d));
-        cluster.gossip.steers = true;
+        (cluster.gossip.steers, cluster.gossip.sets) = (true, true);
         cluster.gossip.lowers = DOWNGRADE_SHARE;
         cluster.found(nodes);
         cluster.begin();
