@@ -1,6 +1,8 @@
 //! Three coordinators as processes with certificates, folders and sessions between them, all on this machine. The
 //! simulated clusters test what they agree on; these tests check that the programs do it.
 
+#[path = "trio/policy.rs"]
+mod policy;
 #[path = "trio/schedulers.rs"]
 mod schedulers;
 #[path = "lab/tests/support/timed.rs"]

@@ -42,6 +42,7 @@ pub mod resource_set;
 pub mod routes;
 pub mod sample;
 pub mod scenario;
+pub mod setting_value;
 pub mod snapshot;
 pub mod split_mix;
 pub mod stall;

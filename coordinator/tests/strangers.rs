@@ -37,6 +37,9 @@ mod membership;
 #[path = "strangers/people.rs"]
 mod people;
 #[cfg(test)]
+#[path = "strangers/policy.rs"]
+mod policy;
+#[cfg(test)]
 #[path = "strangers/refused.rs"]
 mod refused;
 #[cfg(test)]

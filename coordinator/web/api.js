@@ -43,9 +43,18 @@ export async function get(path) {
 }
 
 /** With `body`, which goes as JSON; `signal` calls it off. */
-export async function post(path, body, signal, headers = {}) {
+export function post(path, body, signal, headers = {}) {
+  return send("POST", path, body, { signal, headers });
+}
+
+/** The part of something that is to be otherwise. */
+export function patch(path, body, headers) {
+  return send("PATCH", path, body, { headers });
+}
+
+async function send(method, path, body, { signal, headers }) {
   const json = body && { body: JSON.stringify(body), headers: { ...headers, "Content-Type": "application/json" } };
-  return (await ask(path, { method: "POST", signal, headers, ...json })).json();
+  return (await ask(path, { method, signal, headers, ...json })).json();
 }
 
 /** Server-sent events, by `fetch` since the browser's own reader sends no token. Ends when the stream does. */

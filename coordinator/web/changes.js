@@ -4,6 +4,7 @@ import { Problem, get, post } from "./api.js";
 import { chip, h, nothing, panel, table } from "./dom.js";
 import { age, clock, flowsByName, rate } from "./units.js";
 import { ms, reviewed } from "./review.js";
+import { policy } from "./policy.js";
 import { called, running } from "./running.js";
 
 const CHANGED = 412;
@@ -74,6 +75,7 @@ export function changes(known, asked) {
   }
 
   const underway = running(mayChange && steer);
+  const rules = policy(mayChange);
 
   async function list() {
     await trying(past, async () => {
@@ -98,6 +100,7 @@ export function changes(known, asked) {
   function heard() {
     const { changes, generation } = known.status;
     underway.heard(known.status);
+    rules.heard();
     tick();
     const seen = JSON.stringify([changes.map((it) => [it.generation, it.phase]), generation]);
     if (seen !== lastSeen) list();
@@ -109,7 +112,7 @@ export function changes(known, asked) {
     h("button", { type: "button", class: "main", disabled: !mayChange, onclick: plan }, "Make a plan"),
     known.status.opticals.length ? h("button", { type: "button", disabled: !mayChange, onclick: circuits }, "Choose circuits") : null,
     mayChange ? null : h("small", {}, "Read-only for a viewer; an operator may change."));
-  return { element: h("div", {}, panel("Running changes", underway.element, refusal), panel("Plan", bar, review), panel("Changes", past), mayChange ? panel("Audit log", h("div", { class: "bar" }, h("button", { type: "button", onclick: look }, "Show")), audit) : null), heard };
+  return { element: h("div", {}, panel("Running changes", underway.element, refusal), panel("Plan", bar, review), panel("Changes", past), mayChange ? panel("Audit log", h("div", { class: "bar" }, h("button", { type: "button", onclick: look }, "Show")), audit) : null, panel("Policy", rules.element)), heard };
 }
 
 /** The newest first; what was refused stands out. */

@@ -47,7 +47,7 @@ function difference({ changes }, name) {
   return table("Changes", ["", "change", "for running jobs"], changes.map(({ what, tag }) => [...line(what, name), chip(tag.replaceAll("-", " ").replace("live ", "live-"), KIND[tag] ?? "")]));
 }
 
-const signed = (sign, kind, words) => [h("b", { class: kind, "aria-label": { "+": "added", "−": "removed", "~": "changed" }[sign] }, sign), words];
+export const signed = (sign, kind, words) => [h("b", { class: kind, "aria-label": { "+": "added", "−": "removed", "~": "changed" }[sign] }, sign), words];
 
 function line(what, name) {
   const [kind, it] = Object.entries(what)[0];

@@ -12,6 +12,7 @@ mod needs;
 mod plans;
 #[path = "../play.rs"]
 mod play;
+mod policy;
 mod tried;
 
 use std::path::PathBuf;
@@ -45,6 +46,11 @@ fn main() -> ExitCode {
             "plans_of_all_kinds_are_shown",
             NEEDS,
             plans::plans_of_all_kinds_are_shown,
+        ),
+        trial(
+            "policy_is_changed_after_comparison",
+            NEEDS,
+            policy::policy_is_changed_after_comparison,
         ),
         trial(
             "keyboard_and_pointer_reach_every_action",
@@ -464,6 +470,11 @@ fn viewer_cannot_change_anything() {
     view(&mut browser, "changes");
     browser.when("document.querySelector('#view button.main').disabled");
     browser.when("document.body.innerText.includes('an operator may change')");
+    browser.when("document.querySelectorAll('[aria-label=\"Policy\"] tbody tr').length === 29");
+    assert_eq!(
+        browser.value("document.querySelector('[aria-label=\"Policy\"] button') === null"),
+        true
+    );
     is_sound(&mut browser);
     plans::an_offer_is_reviewed(&stage, &mut browser);
     browser.value("sessionStorage.setItem('reweave-token', 'x'), location.reload()");

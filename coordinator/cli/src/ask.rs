@@ -485,6 +485,8 @@ fn unreached(addresses: &[SocketAddr], source: LinkError) -> CliError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use reweave_common::member::{Admission, DeniedCoordinators};
     use reweave_link::pki::{Authority, Validity};
     use reweave_link::{Listener, connect_as};
@@ -706,6 +708,28 @@ mod tests {
         for _ in ["by its answer", "by the file"] {
             let error = asked(&ann, &[gone]).await.unwrap_err();
             assert!(matches!(error, CliError::Denied { .. }), "{error:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn earlier_coordinator_refuses_policy_by_version() {
+        let cluster = Cluster::new("lab");
+        let (identity, deny_lists) = cluster.context().identity_and_deny_lists().unwrap();
+        let earlier = Hello {
+            version: came_with(1),
+            ..Hello::new(identity.cluster())
+        };
+        let address = [cluster.coordinator("c1", &[])];
+        let session = connect_as(&address, &identity, Role::Coordinator, earlier).await;
+        let session = session.unwrap();
+        let (settings, expected) = (BTreeMap::new(), None);
+        for request in [Request::Policy, Request::PolicySet { settings, expected }] {
+            let answer = exchange(&session, &request, &deny_lists).await;
+            let error = CliError::Ask(Box::new(answer.unwrap_err()));
+            assert_eq!(error.exit_code(), 1);
+            let message = error.error_chain();
+            let remedy = "speaks protocol 1.1 and this needs 1.2: upgrade the other side";
+            assert!(message.ends_with(remedy), "{message}");
         }
     }
 

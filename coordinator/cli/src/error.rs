@@ -148,6 +148,8 @@ pub(crate) enum CliError {
     Manual { folder: PathBuf, source: io::Error },
     #[error("no context named {name}; `reweave context list` lists them")]
     NoSuchContext { name: String },
+    #[error("{key} is given twice: give each setting one value")]
+    SettingTwice { key: String },
     #[error("no context is current; name one, or choose one with `reweave context use`")]
     NoContext,
     #[error("the new context {name} needs coordinators: give them with --coordinator")]
@@ -286,13 +288,13 @@ pub(crate) enum CliError {
     #[error("only `reweave pairs` prints CSV")]
     NoCsv,
     #[error(
-        "only `reweave hosts`, `links`, `paths`, `jobs` and `cluster member list` have more \
-         columns: use --output table"
+        "only `reweave hosts`, `links`, `paths`, `jobs`, `policy show` and `cluster member list` \
+         have more columns: use --output table"
     )]
     NoMoreColumns,
     #[error(
         "only lists print names: `reweave hosts`, `links`, `paths`, `jobs`, `history`, \
-         `maintenance`, `cluster member list` and `context list`"
+         `maintenance`, `policy show`, `cluster member list` and `context list`"
     )]
     NoNames,
     #[error("`reweave {name}` prints neither JSON nor YAML: leave --output out")]
@@ -605,6 +607,7 @@ impl CliError {
                 | Self::NoCsv
                 | Self::NoMoreColumns
                 | Self::NoSuchContext { .. }
+                | Self::SettingTwice { .. }
                 | Self::NoContext
                 | Self::NoCoordinators { .. }
                 | Self::NoConfigFolder
@@ -649,7 +652,7 @@ fn coordinators(addresses: &[SocketAddr]) -> String {
     }
 }
 
-/// Whether a given name is unknown to the cluster.
+/// Whether a given name is unknown to the cluster, or a given value is invalid.
 fn names_nothing(refused: &Refused) -> bool {
     matches!(
         refused,
@@ -660,6 +663,7 @@ fn names_nothing(refused: &Refused) -> bool {
             | Refused::NoSuchMember { .. }
             | Refused::WhichAddress { .. }
             | Refused::TooLong { .. }
+            | Refused::BadSetting { .. }
     )
 }
 

@@ -38,6 +38,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "abort",
             "rollback",
             "maintenance",
+            "policy",
         ],
     ),
     ("Run jobs", &["run", "job"]),

@@ -46,6 +46,7 @@ mod pager;
 mod pairs;
 mod parting;
 mod plan;
+mod policy;
 mod report;
 mod rollback;
 mod run;
@@ -180,6 +181,12 @@ enum Command {
     Check(check::Check),
     Top(top::Top),
     Rollback(rollback::Rollback),
+    /// Show the policy, and change it without a restart
+    ///
+    /// The settings under `[policy]` in coordinator.toml. A value that is set here is a decision of the cluster: every
+    /// coordinator has it, and it overrides the files.
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
     /// Pause a plan in progress
     ///
     /// Steps that have started are completed; no further step starts until `reweave resume`.
@@ -298,6 +305,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Check(check) => check.run(*output),
         Command::Top(top) => top.run(reach),
         Command::Rollback(rollback) => rollback.run(reach, *output),
+        Command::Policy(policy) => policy.run(reach, *output),
         Command::Hold(steer) => steer.run(reach, *output, Steering::Hold),
         Command::Resume(steer) => steer.run(reach, *output, Steering::Resume),
         Command::Abort(steer) => steer.run(reach, *output, Steering::Abort),

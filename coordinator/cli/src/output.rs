@@ -13,7 +13,7 @@ use crate::job::Job;
 pub(crate) enum Output {
     /// For people
     Table,
-    /// Table with more columns: only `hosts`, `links`, `paths`, `jobs` and `cluster member list`
+    /// Table with more columns: only `hosts`, `links`, `paths`, `jobs`, `policy show` and `cluster member list`
     Wide,
     /// One JSON object, for scripts
     Json,
@@ -68,11 +68,12 @@ fn text_only(command: &Command) -> Option<&'static str> {
 fn has_more_columns(command: &Command) -> bool {
     match command {
         Command::Hosts(_) | Command::Links(_) | Command::Paths(_) | Command::Jobs(_) => true,
+        Command::Policy(policy) => policy.is_show(),
         other => lists_members(other),
     }
 }
 
-/// Names are those of nodes, links, flows, jobs, plans, coordinators and contexts.
+/// Names are those of nodes, links, flows, jobs, plans, settings, coordinators and contexts.
 fn lists_names(command: &Command) -> bool {
     match command {
         Command::History { .. } | Command::Context(ContextCommand::List) => true,
@@ -153,6 +154,7 @@ mod tests {
             "jobs",
             "history",
             "maintenance",
+            "policy show",
             "cluster member list",
             "context list",
         ] {
@@ -163,6 +165,7 @@ mod tests {
             "top",
             "apply 7",
             "maintenance spine0 --finish",
+            "policy reset mode",
             "cluster member remove c1",
             "sim raw f.raw",
         ] {
@@ -176,10 +179,24 @@ mod tests {
 
     #[test]
     fn wide_needs_more_columns() {
-        for words in ["hosts", "links", "paths", "jobs", "cluster member list"] {
+        for words in [
+            "hosts",
+            "links",
+            "paths",
+            "jobs",
+            "policy show",
+            "cluster member list",
+        ] {
             assert_eq!(refusal(&format!("{words} -o wide")), None, "{words}");
         }
-        for words in ["history", "status", "maintenance", "pairs", "run -- true"] {
+        for words in [
+            "history",
+            "status",
+            "maintenance",
+            "pairs",
+            "policy set mode=auto",
+            "run -- true",
+        ] {
             let said = refusal(&format!("-o wide {words}")).unwrap_or_default();
             assert!(said.contains("have more columns"), "{words}: {said}");
         }

@@ -11,6 +11,9 @@ mod goodbyes;
 #[path = "parting/orders.rs"]
 mod orders;
 #[cfg(test)]
+#[path = "parting/policy.rs"]
+mod policy;
+#[cfg(test)]
 #[path = "parting/printed.rs"]
 mod printed;
 #[cfg(test)]

@@ -49,6 +49,7 @@ assets! {
     "/assets/flows.js" SCRIPT_TYPE "flows.js",
     "/assets/agents.js" SCRIPT_TYPE "agents.js",
     "/assets/past.js" SCRIPT_TYPE "past.js",
+    "/assets/policy.js" SCRIPT_TYPE "policy.js",
     "/assets/then.js" SCRIPT_TYPE "then.js",
     "/assets/tiles.js" SCRIPT_TYPE "tiles.js",
     "/assets/jobs.js" SCRIPT_TYPE "jobs.js",

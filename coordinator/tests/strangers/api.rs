@@ -50,7 +50,7 @@ pub(crate) fn is_problem(answer: &Answer, code: u16, kind: &str) {
     assert!(!json["detail"].as_str().unwrap().is_empty());
 }
 
-const READ_PATHS: [&str; 11] = [
+const READ_PATHS: [&str; 12] = [
     "me",
     "status",
     "fabric",
@@ -60,6 +60,7 @@ const READ_PATHS: [&str; 11] = [
     "jobs",
     "imbalance",
     "history",
+    "policy",
     "past/spans",
     "events",
 ];
@@ -93,7 +94,7 @@ async fn token_has_rights_of_its_maker() {
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let me = send(&house, "GET", "/api/v1/me", &viewer).json();
     assert_eq!(me, serde_json::json!({ "role": "viewer", "name": "vic" }));
-    for path in &READ_PATHS[..10] {
+    for path in &READ_PATHS[..11] {
         let answer = send(&house, "GET", &format!("/api/v1/{path}"), &viewer);
         assert_eq!(answer.code, 200, "{path}: {}", answer.body);
     }

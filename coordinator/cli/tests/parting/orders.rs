@@ -22,7 +22,11 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 }
 
 /// Each answer to one question, each in a session of its own where `reconnects`.
-async fn played(words: &[&str], answers: &[Response], reconnects: bool) -> (Vec<Request>, Output) {
+pub(crate) async fn played(
+    words: &[&str],
+    answers: &[Response],
+    reconnects: bool,
+) -> (Vec<Request>, Output) {
     let mut scene = Scene::new();
     let mut command = reweave(&scene, words);
     let ended = tokio::task::spawn_blocking(move || command.output().unwrap());

@@ -3,8 +3,8 @@
 use std::process::Output;
 
 use reweave_common::operator::{
-    Findings, Imbalances, JobOrder, MeasuredPairs, Mode, NotSeen, Outcome, Plan, ProbeStatus,
-    Record, Request, Response, Status,
+    Findings, Imbalances, JobOrder, MeasuredPairs, Mode, NotSeen, Outcome, Plan, PolicyStatus,
+    ProbeStatus, Record, Request, Response, Status,
 };
 use reweave_common::plan::Generation;
 use reweave_link::Channel;
@@ -15,7 +15,7 @@ use crate::running::{registered, started};
 use crate::scene::{Scene, request};
 
 /// One line of each command that reads or changes a cluster by one session, and ends by itself.
-const COMMANDS: [&str; 36] = [
+const COMMANDS: [&str; 39] = [
     "status",
     "hosts",
     "links",
@@ -50,6 +50,9 @@ const COMMANDS: [&str; 36] = [
     "job gate --hosts h[0-1]",
     "job freeze h0",
     "job thaw h0",
+    "policy show",
+    "policy set mode=auto",
+    "policy reset mode",
     "cluster token h9",
     "cluster revoke h9",
     "cluster member list",
@@ -134,6 +137,10 @@ fn answer(request: Request) -> Response {
         Request::Jobs => Response::Jobs(vec![]),
         Request::Gate { .. } => gated(true),
         Request::Freeze { hosts } | Request::Thaw { hosts } => Response::Froze { hosts },
+        Request::Policy | Request::PolicySet { .. } => Response::Policy(PolicyStatus {
+            revision: 1,
+            settings: vec![],
+        }),
         Request::Coordinators => Response::Coordinators(vec![]),
         Request::Invite { .. } => Response::Invited { expires_in_ms: 1 },
         Request::Revoke { member } => Response::Revoked { member },

@@ -104,7 +104,12 @@ fn finished(mut document: OpenApi) -> OpenApi {
                 .push(known_already().into());
             add(read, "default", Ref::from_response_name(PROBLEM_RESPONSE));
         }
-        let changes = [&mut item.post, &mut item.put, &mut item.delete];
+        let changes = [
+            &mut item.post,
+            &mut item.put,
+            &mut item.patch,
+            &mut item.delete,
+        ];
         for change in changes.into_iter().flatten() {
             add(change, "default", Ref::from_response_name(PROBLEM_RESPONSE));
         }
@@ -112,6 +117,7 @@ fn finished(mut document: OpenApi) -> OpenApi {
             &mut item.get,
             &mut item.post,
             &mut item.put,
+            &mut item.patch,
             &mut item.delete,
         ];
         for operation in all.into_iter().flatten() {

@@ -12,6 +12,7 @@ mod hooked;
 mod idempotency;
 mod orders;
 mod past;
+mod policy;
 mod problem;
 mod rate_limit;
 mod reading;
@@ -101,6 +102,7 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(steering::abort))
         .routes(routes!(upkeep::maintain, upkeep::end))
         .routes(routes!(upkeep::freeze, upkeep::thaw))
+        .routes(routes!(policy::policy, policy::replace, policy::change))
         .routes(routes!(orders::gate))
         .routes(routes!(orders::register, orders::end))
         .routes(routes!(orders::phase))

@@ -106,69 +106,13 @@ impl Problem {
 pub(super) const BAD_JOB: &str = "urn:reweave:bad-job";
 const TOO_MANY_JOBS: &str = "urn:reweave:too-many-jobs";
 const CLUSTER_VERSION_TOO_LOW: &str = "urn:reweave:cluster-version-too-low";
+const BAD_SETTING: &str = "urn:reweave:bad-setting";
+const POLICY_CHANGED: &str = "urn:reweave:policy-changed";
 const NO_BETTER_CIRCUITS: &str = "urn:reweave:no-better-circuits";
 
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
-        let (code, kind) = match &refused {
-            Refused::NoVisitor => (StatusCode::UNAUTHORIZED, "urn:reweave:no-visitor"),
-            Refused::NotAllowed { .. } | Refused::NoVisit { .. } => {
-                (StatusCode::FORBIDDEN, "urn:reweave:not-allowed")
-            }
-            Refused::NoPlan => (StatusCode::NOT_FOUND, "urn:reweave:no-plan"),
-            Refused::NotUnderWay { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-under-way"),
-            Refused::NotStopped { .. } => (StatusCode::CONFLICT, "urn:reweave:not-stopped"),
-            Refused::GoesBack { .. } => (StatusCode::CONFLICT, "urn:reweave:goes-back"),
-            Refused::ClusterVersionTooLow { .. } => (StatusCode::CONFLICT, CLUSTER_VERSION_TOO_LOW),
-            Refused::NoBetterCircuits { .. } => (StatusCode::CONFLICT, NO_BETTER_CIRCUITS),
-            Refused::ChangedMeanwhile { .. } => (
-                StatusCode::PRECONDITION_FAILED,
-                "urn:reweave:changed-meanwhile",
-            ),
-            Refused::OtherPlan { .. } => (StatusCode::CONFLICT, "urn:reweave:other-plan"),
-            Refused::NoSuchSwitch { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-switch"),
-            Refused::NoSuchHost { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-host"),
-            Refused::NoSuchLink { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-link"),
-            Refused::WhichAddress { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:which-address"),
-            Refused::NoWayBack(_) => (StatusCode::CONFLICT, "urn:reweave:no-way-back"),
-            Refused::CutOff { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:cut-off"),
-            Refused::NotAround { .. } => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:not-around")
-            }
-            Refused::NotToMaintain { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-switch"),
-            Refused::NotUnderMaintenance { .. } => {
-                (StatusCode::NOT_FOUND, "urn:reweave:not-under-maintenance")
-            }
-            Refused::OutOfHours { .. } => (StatusCode::CONFLICT, "urn:reweave:out-of-hours"),
-            Refused::NoJob { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-job"),
-            Refused::OtherJob { .. } => (StatusCode::CONFLICT, "urn:reweave:other-job"),
-            Refused::NotReordered { .. } => (StatusCode::CONFLICT, "urn:reweave:not-reordered"),
-            Refused::NoBetterOrder { .. } => (StatusCode::CONFLICT, "urn:reweave:no-better-order"),
-            Refused::NotRegistered { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-registered"),
-            Refused::TooManyJobs { .. } => (StatusCode::INSUFFICIENT_STORAGE, TOO_MANY_JOBS),
-            Refused::NoSuchJob { .. } => (StatusCode::UNPROCESSABLE_ENTITY, BAD_JOB),
-            Refused::NotEmpty { .. } => (StatusCode::CONFLICT, "urn:reweave:not-empty"),
-            Refused::Contradicted { .. } => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")
-            }
-            Refused::NothingToChange => (StatusCode::CONFLICT, "urn:reweave:nothing-to-change"),
-            Refused::TooWide { .. } => (StatusCode::CONFLICT, "urn:reweave:too-wide"),
-            Refused::Busy { .. } => (StatusCode::CONFLICT, "urn:reweave:busy"),
-            Refused::Unfit { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:unfit"),
-            Refused::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "urn:reweave:disk-full"),
-            Refused::NotLeading { .. } => {
-                (StatusCode::SERVICE_UNAVAILABLE, "urn:reweave:not-leading")
-            }
-            Refused::NoSuchMember { .. }
-            | Refused::TooLong { .. }
-            | Refused::TooManyTokens { .. }
-            | Refused::TooManyRevoked { .. }
-            | Refused::Oneself
-            | Refused::TooManyVisitors { .. }
-            | Refused::CannotSign { .. }
-            | Refused::VersionStays { .. }
-            | Refused::Membership { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:refused"),
-        };
+        let (code, kind) = code_and_kind(&refused);
         let leader = match refused {
             Refused::NotLeading { leader } => leader,
             _ => None,
@@ -177,6 +121,67 @@ impl From<Refused> for Problem {
             leader,
             ..Self::new(code, kind, refused.to_string())
         }
+    }
+}
+
+fn code_and_kind(refused: &Refused) -> (StatusCode, &'static str) {
+    match refused {
+        Refused::NoVisitor => (StatusCode::UNAUTHORIZED, "urn:reweave:no-visitor"),
+        Refused::NotAllowed { .. } | Refused::NoVisit { .. } => {
+            (StatusCode::FORBIDDEN, "urn:reweave:not-allowed")
+        }
+        Refused::NoPlan => (StatusCode::NOT_FOUND, "urn:reweave:no-plan"),
+        Refused::NotUnderWay { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-under-way"),
+        Refused::NotStopped { .. } => (StatusCode::CONFLICT, "urn:reweave:not-stopped"),
+        Refused::GoesBack { .. } => (StatusCode::CONFLICT, "urn:reweave:goes-back"),
+        Refused::ClusterVersionTooLow { .. } => (StatusCode::CONFLICT, CLUSTER_VERSION_TOO_LOW),
+        Refused::NoBetterCircuits { .. } => (StatusCode::CONFLICT, NO_BETTER_CIRCUITS),
+        Refused::ChangedMeanwhile { .. } => (
+            StatusCode::PRECONDITION_FAILED,
+            "urn:reweave:changed-meanwhile",
+        ),
+        Refused::OtherPlan { .. } => (StatusCode::CONFLICT, "urn:reweave:other-plan"),
+        Refused::NoSuchSwitch { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-switch"),
+        Refused::NoSuchHost { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-host"),
+        Refused::NoSuchLink { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-link"),
+        Refused::WhichAddress { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:which-address"),
+        Refused::NoWayBack(_) => (StatusCode::CONFLICT, "urn:reweave:no-way-back"),
+        Refused::CutOff { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:cut-off"),
+        Refused::NotAround { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:not-around"),
+        Refused::NotToMaintain { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-such-switch"),
+        Refused::NotUnderMaintenance { .. } => {
+            (StatusCode::NOT_FOUND, "urn:reweave:not-under-maintenance")
+        }
+        Refused::OutOfHours { .. } => (StatusCode::CONFLICT, "urn:reweave:out-of-hours"),
+        Refused::NoJob { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-job"),
+        Refused::OtherJob { .. } => (StatusCode::CONFLICT, "urn:reweave:other-job"),
+        Refused::NotReordered { .. } => (StatusCode::CONFLICT, "urn:reweave:not-reordered"),
+        Refused::NoBetterOrder { .. } => (StatusCode::CONFLICT, "urn:reweave:no-better-order"),
+        Refused::NotRegistered { .. } => (StatusCode::NOT_FOUND, "urn:reweave:not-registered"),
+        Refused::TooManyJobs { .. } => (StatusCode::INSUFFICIENT_STORAGE, TOO_MANY_JOBS),
+        Refused::NoSuchJob { .. } => (StatusCode::UNPROCESSABLE_ENTITY, BAD_JOB),
+        Refused::NotEmpty { .. } => (StatusCode::CONFLICT, "urn:reweave:not-empty"),
+        Refused::Contradicted { .. } => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:contradicted")
+        }
+        Refused::BadSetting { .. } => (StatusCode::UNPROCESSABLE_ENTITY, BAD_SETTING),
+        Refused::PolicyChanged { .. } => (StatusCode::PRECONDITION_FAILED, POLICY_CHANGED),
+        Refused::SettingInUse { .. } => (StatusCode::CONFLICT, "urn:reweave:setting-in-use"),
+        Refused::NothingToChange => (StatusCode::CONFLICT, "urn:reweave:nothing-to-change"),
+        Refused::TooWide { .. } => (StatusCode::CONFLICT, "urn:reweave:too-wide"),
+        Refused::Busy { .. } => (StatusCode::CONFLICT, "urn:reweave:busy"),
+        Refused::Unfit { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "urn:reweave:unfit"),
+        Refused::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "urn:reweave:disk-full"),
+        Refused::NotLeading { .. } => (StatusCode::SERVICE_UNAVAILABLE, "urn:reweave:not-leading"),
+        Refused::NoSuchMember { .. }
+        | Refused::TooLong { .. }
+        | Refused::TooManyTokens { .. }
+        | Refused::TooManyRevoked { .. }
+        | Refused::Oneself
+        | Refused::TooManyVisitors { .. }
+        | Refused::CannotSign { .. }
+        | Refused::VersionStays { .. }
+        | Refused::Membership { .. } => (StatusCode::BAD_REQUEST, "urn:reweave:refused"),
     }
 }
 

@@ -74,19 +74,23 @@ pub(super) fn asked(
     generation: Generation,
     approval: Approval,
 ) -> Result<Request, Problem> {
-    let mut seals = Vec::new();
+    Ok(match if_match(headers)? {
+        Some(seals) => approval.of_sealed(generation, seals),
+        None => approval.of(generation),
+    })
+}
+
+/// Returns the ETags of the `If-Match` headers. None if any state will do: without such a header, or with `*`.
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Vec<String>>, Problem> {
+    let mut all = Vec::new();
     for value in headers.get_all(header::IF_MATCH) {
         match value.to_str().ok().map(str::trim) {
-            Some("*") => return Ok(approval.of(generation)),
-            Some(tags) => seals.extend(tags_of(tags)?),
+            Some("*") => return Ok(None),
+            Some(tags) => all.extend(tags_of(tags)?),
             None => return Err(no_tag()),
         }
     }
-    if headers.contains_key(header::IF_MATCH) {
-        Ok(approval.of_sealed(generation, seals))
-    } else {
-        Ok(approval.of(generation))
-    }
+    Ok(headers.contains_key(header::IF_MATCH).then_some(all))
 }
 
 /// Returns the ETags of a header. A weak one equals none (RFC 9110, section 13.1.1). Empty list elements are ignored
@@ -107,9 +111,7 @@ fn tags_of(text: &str) -> Result<Vec<String>, Problem> {
 }
 
 fn no_tag() -> Problem {
-    Problem::bad_request(
-        "If-Match must be * or a list of ETags in quotes, as GET of the plan gives one",
-    )
+    Problem::bad_request("If-Match must be * or a list of ETags in quotes, as GET gives one")
 }
 
 #[cfg(test)]
