@@ -109,7 +109,7 @@ impl New<'_> {
 /// It knows that all coordinators read what it writes.
 fn founded_alone(members: BTreeMap<MemberId, Member>, head: Vec<u8>) -> Saved {
     // Writing to memory does not fail.
-    let state = postcard::to_stdvec(&State::founded(LATEST_MINOR)).unwrap_or_default();
+    let state = State::founded(LATEST_MINOR).encode().unwrap_or_default();
     Saved::founding(SOLE_MEMBER, head, Founding { members, state })
 }
 

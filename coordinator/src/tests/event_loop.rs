@@ -249,7 +249,7 @@ fn stuck_agent_loses_its_session() {
 fn founded(cluster_version: u16) -> Saved {
     let founding = Founding {
         members: BTreeMap::new(),
-        state: postcard::to_stdvec(&State::founded(cluster_version)).unwrap(),
+        state: State::founded(cluster_version).encode().unwrap(),
     };
     Saved::founding(MemberId(1), Vec::new(), founding)
 }

@@ -106,7 +106,7 @@ impl Scene {
         };
         let founding = Founding {
             members: BTreeMap::from([(OWN_ID, member)]),
-            state: postcard::to_stdvec(&State::founded(LATEST_MINOR)).unwrap(),
+            state: State::founded(LATEST_MINOR).encode().unwrap(),
         };
         let beginning = Some(Saved::founding(OWN_ID, Vec::new(), founding));
         open(&self.folder.path().join("log"), beginning).unwrap()
