@@ -1,14 +1,15 @@
 //! Records a run: one JSON value per line.
 //!
-//! The first line is the start state. When the coordinator becomes leader, a line has the state it leads from. Then
-//! come every input with its moment, and every command when it was applied, each followed by its effects.
+//! The first line is the start state. When the coordinator becomes leader, a line has the state it leads from, after one
+//! with what the state has since version 1.2, if that is not empty. Then come every input with its moment, and every
+//! command when it was applied, each followed by its effects.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use reweave_common::moment::Moment;
-use reweave_core::{Command, Effect, Input, Policy, State};
+use reweave_core::{Command, Effect, Input, Policy, State, StateTail};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -33,9 +34,14 @@ pub(crate) struct Beginning {
 pub(crate) enum Line {
     Beginning(Box<Beginning>),
     Leads(Box<State>),
-    Input { at: Moment, input: Box<Input> },
+    Input {
+        at: Moment,
+        input: Box<Input>,
+    },
     Applied(Box<Command>),
     Effect(Box<Effect>),
+    /// Of the state in the next line.
+    Tail(Box<StateTail>),
 }
 
 /// The same lines, of what is not given away.
@@ -47,6 +53,7 @@ enum BorrowedLine<'a> {
     Input { at: Moment, input: &'a Input },
     Applied(&'a Command),
     Effect(&'a Effect),
+    Tail(&'a StateTail),
 }
 
 #[derive(Debug)]
@@ -79,6 +86,9 @@ impl Recorder {
     }
 
     pub(crate) fn leads(&mut self, state: &State) -> Result<(), RecordError> {
+        if *state.tail() != StateTail::default() {
+            self.write(&BorrowedLine::Tail(state.tail()))?;
+        }
         self.write(&BorrowedLine::Leads(state))
     }
 

@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::input::InputError;
-use reweave_core::{Command, Core, Effect, Policy, State};
+use reweave_core::{Command, Core, Effect, Policy, State, StateTail};
 use thiserror::Error;
 
 use crate::error::CoordinatorError;
@@ -82,6 +83,8 @@ struct Replay<'p, W> {
     out: W,
     /// What every core of this run is made with.
     settings: Option<(Policy, Arc<Fabric>)>,
+    /// Of the next state.
+    tail: StateTail,
     core: Option<Core>,
     /// Effects of the last input that the recording has not confirmed yet.
     pending: VecDeque<String>,
@@ -101,6 +104,7 @@ impl<'p, W: Write> Replay<'p, W> {
             path,
             out,
             settings: None,
+            tail: StateTail::default(),
             core: None,
             pending: VecDeque::new(),
             line: 0,
@@ -132,6 +136,10 @@ impl<'p, W: Write> Replay<'p, W> {
         match line {
             Line::Beginning(beginning) if self.settings.is_none() => self.begin(*beginning),
             Line::Beginning(_) => Err(self.out_of_place("a run begins only once")),
+            Line::Tail(tail) => {
+                self.tail = *tail;
+                Ok(())
+            }
             Line::Leads(state) => self.lead(*state),
             Line::Input { at, input } => self.advance(|core| core.handle(at, *input), true),
             Line::Applied(command) => self.apply(*command),
@@ -150,6 +158,7 @@ impl<'p, W: Write> Replay<'p, W> {
         let Some((policy, fabric)) = self.settings.clone() else {
             return Err(self.out_of_place("a leader appears before the start of the run"));
         };
+        let state = state.with_tail(mem::take(&mut self.tail));
         self.core = Some(Core::resume(policy, fabric, state));
         Ok(())
     }

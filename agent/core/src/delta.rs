@@ -175,7 +175,7 @@ mod tests {
             interface: "eth1".to_owned(),
             seen: Moment::default(),
         });
-        let missing = [there.as_slice(), &[gone.clone()]].concat();
+        let missing = [there.as_slice(), std::slice::from_ref(&gone)].concat();
         assert_eq!(said(&mut delta, &missing), [gone]);
         assert_eq!(said(&mut delta, &there), [nic_place("eth1", 0x40)]);
         assert_eq!(said(&mut delta, &there), []);

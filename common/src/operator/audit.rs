@@ -83,12 +83,7 @@ impl fmt::Display for Request {
             Self::Weigh { by_worth: true } => f.write_str("make a plan for UCMP weights"),
             Self::Weigh { by_worth: false } => f.write_str("make a plan for equal weights"),
             Self::Reorder { job } => write!(f, "make a plan that orders ranks of {job}"),
-            Self::TakeBack { generation: None } => {
-                f.write_str("make a plan that rolls the last change back")
-            }
-            Self::TakeBack {
-                generation: Some(taken),
-            } => write!(f, "make a plan that rolls plan {taken} back"),
+            Self::TakeBack { generation } => rollback(f, *generation),
             Self::Apply { generation } => write!(f, "approve plan {generation}"),
             Self::ApplyAnyway { generation } => {
                 write!(f, "approve plan {generation}{}", insisting(true, false))
@@ -118,6 +113,7 @@ impl fmt::Display for Request {
             Self::Revoke { member } => write!(f, "revoke {member}"),
             Self::ChangeMembers(order) => members(f, order),
             Self::ClusterVersion { minor } => version(f, *minor),
+            Self::PolicySet { settings, .. } => policy(f, settings),
             Self::Visit { lasting, .. } => {
                 write!(f, "make a token, good for {} s", lasting.as_secs())
             }
@@ -141,6 +137,7 @@ impl fmt::Display for Request {
             | Self::Registered
             | Self::Gate { .. }
             | Self::DenyLists
+            | Self::Policy
             | Self::Lanes { .. } => f.write_str(VIEW_ACTION),
         }
     }
@@ -172,6 +169,22 @@ fn order_name(order: &JobOrder) -> String {
         JobOrder::Start { may_change: false } => "starts".to_owned(),
         JobOrder::End => "is over".to_owned(),
     }
+}
+
+fn rollback(f: &mut fmt::Formatter<'_>, generation: Option<Generation>) -> fmt::Result {
+    match generation {
+        Some(taken) => write!(f, "make a plan that rolls plan {taken} back"),
+        None => f.write_str("make a plan that rolls the last change back"),
+    }
+}
+
+fn policy(f: &mut fmt::Formatter<'_>, settings: &BTreeMap<String, Option<String>>) -> fmt::Result {
+    let wanted = settings.iter().map(|(key, value)| match value {
+        Some(value) => format!("{key} = {value}"),
+        None => format!("{key} as in the file"),
+    });
+    let wanted: Vec<_> = wanted.collect();
+    write!(f, "set the policy: {}", wanted.join(", "))
 }
 
 fn version(f: &mut fmt::Formatter<'_>, minor: Option<u16>) -> fmt::Result {

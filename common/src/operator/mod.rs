@@ -23,6 +23,7 @@ mod membership;
 mod order;
 mod place;
 mod plan;
+mod policy;
 mod refused;
 mod resolve;
 mod rollback_refused;
@@ -52,6 +53,7 @@ pub use plan::{
     Alternative, Base, Iteration, Move, NamedMigration, Pin, Plan, Prediction, Report, TouchedJob,
     Via, Wave,
 };
+pub use policy::{PolicySetting, PolicyStatus, SettingChange, SettingSource};
 pub use refused::Refused;
 pub use resolve::{Unknown, links_named};
 pub use rollback_refused::RollbackRefused;
@@ -221,6 +223,14 @@ pub enum Request {
     },
     /// Returns the deny lists for certificates of coordinators, as far as the addressed one has applied the log.
     DenyLists,
+    /// Returns the policy in force.
+    Policy,
+    /// Sets these keys of the policy to TOML values, or returns them to the values of the leader's file. Refused if the
+    /// policy has another revision than `expected`.
+    PolicySet {
+        settings: BTreeMap<String, Option<String>>,
+        expected: Option<u64>,
+    },
 }
 
 /// How an approved plan is applied.
@@ -280,6 +290,7 @@ impl Request {
             | Self::Lanes { .. }
             | Self::ClusterVersion { minor: None }
             | Self::DenyLists
+            | Self::Policy
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Trace { refresh: true, .. }
@@ -301,6 +312,7 @@ impl Request {
             | Self::Revoke { .. }
             | Self::Audit { .. }
             | Self::ClusterVersion { minor: Some(_) }
+            | Self::PolicySet { .. }
             | Self::ChangeMembers(_) => role == Role::Operator,
         }
     }
@@ -327,6 +339,7 @@ impl Request {
             | Self::Revoke { .. }
             | Self::ChangeMembers(_)
             | Self::ClusterVersion { minor: Some(_) }
+            | Self::PolicySet { .. }
             | Self::Visit { .. } => true,
             Self::Status
             | Self::Diagnose
@@ -348,6 +361,7 @@ impl Request {
             | Self::Lanes { .. }
             | Self::ClusterVersion { minor: None }
             | Self::DenyLists
+            | Self::Policy
             | Self::Renew { .. } => false,
         }
     }
@@ -425,4 +439,6 @@ pub enum Response {
         lowered_by: Option<String>,
     },
     DenyLists(DeniedCoordinators),
+    /// The policy in force, after the change if one was requested.
+    Policy(PolicyStatus),
 }

@@ -114,6 +114,18 @@ pub enum Refused {
     ClusterVersionTooLow { needed: u16, has: u16 },
     /// The cluster version cannot be set to that value now.
     VersionStays { why: String },
+    /// The policy cannot have this setting.
+    BadSetting { key: String, problem: String },
+    /// The policy has another revision than the request names. The author of the last change, empty if there was none,
+    /// and its key that the request names too, or else its first.
+    PolicyChanged {
+        revision: u64,
+        key: Option<String>,
+        by: String,
+        age_s: u64,
+    },
+    /// Plans in progress were checked and are timed by this setting.
+    SettingInUse { key: String, generation: Generation },
 }
 
 const DISK_FULL_REASON: &str = "the disk is full: no decisions until the data folders of the \
@@ -240,6 +252,13 @@ fn no_visit(f: &mut fmt::Formatter<'_>, longest_s: u64) -> fmt::Result {
     )
 }
 
+fn no_such_member(f: &mut fmt::Formatter<'_>, member: &Member) -> fmt::Result {
+    match member.role {
+        Role::Agent => write!(f, "the fabric has no node named {:?}", member.name),
+        _ => write!(f, "{:?} is not a valid member name", member.name),
+    }
+}
+
 fn not_under_way(f: &mut fmt::Formatter<'_>, generation: Generation) -> fmt::Result {
     write!(
         f,
@@ -287,6 +306,30 @@ impl Refused {
             _ => Ok(()),
         }
     }
+
+    fn of_policy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadSetting { key, problem } => write!(f, "{key}: {problem}"),
+            Self::PolicyChanged { revision, by, .. } if by.is_empty() => {
+                write!(
+                    f,
+                    "the policy has revision {revision}: look again and repeat"
+                )
+            }
+            Self::PolicyChanged { key, by, age_s, .. } => {
+                write!(f, "{by} changed the policy {age_s} s ago")?;
+                if let Some(key) = key {
+                    write!(f, " ({key})")?;
+                }
+                f.write_str(": look again and repeat")
+            }
+            Self::SettingInUse { key, generation } => {
+                write!(f, "{key}: plan {generation} is under way")
+            }
+            // Other requests are not about the policy.
+            _ => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Refused {
@@ -312,6 +355,9 @@ impl fmt::Display for Refused {
             | Self::NoBetterOrder { .. } => self.of_jobs(f),
             Self::ClusterVersionTooLow { needed, has } => version_too_low(f, *needed, *has),
             Self::VersionStays { why } => write!(f, "the cluster version is unchanged: {why}"),
+            Self::BadSetting { .. } | Self::PolicyChanged { .. } | Self::SettingInUse { .. } => {
+                self.of_policy(f)
+            }
             Self::NoBetterCircuits { why } => write!(f, "no circuits are worth moving: {why}"),
             Self::NotUnderWay { .. }
             | Self::NotStopped { .. }
@@ -330,10 +376,7 @@ impl fmt::Display for Refused {
             Self::Unfit { reasons } => {
                 write!(f, "the plan cannot be applied: {}", reasons.join("; "))
             }
-            Self::NoSuchMember { member } => match member.role {
-                Role::Agent => write!(f, "the fabric has no node named {:?}", member.name),
-                _ => write!(f, "{:?} is not a valid member name", member.name),
-            },
+            Self::NoSuchMember { member } => no_such_member(f, member),
             Self::TooLong { longest_s } => {
                 write!(f, "a token is valid for {} minutes at most", longest_s / 60)
             }

@@ -454,7 +454,7 @@ impl<'a> Open<'a> {
     pub(crate) fn routes(&self, destination: NodeId) -> Vec<Vec<LinkId>> {
         let mut routes = vec![Vec::new(); self.fabric.nodes().len()];
         self.search(destination, None, |node, link| {
-            routes[node.index()].push(link)
+            routes[node.index()].push(link);
         });
         routes
     }

@@ -34,6 +34,7 @@ use crate::ingest::telemetry::Ingest;
 use crate::log::command::{Change, Command, LATEST_MINOR};
 use crate::log::effect::{AuditRecord, Effect, Input, OperatorRequest, Outbox};
 use crate::log::policy::Policy;
+use crate::log::policy_settings::EffectivePolicy;
 use crate::log::reason_list;
 use crate::log::state::{MAX_REVOKED_MEMBERS, Migration, Rollout, State};
 use crate::model::evidence::congested;
@@ -89,7 +90,7 @@ pub struct Core {
 #[derive(Debug, Clone)]
 struct Estimators {
     fabric: Arc<Fabric>,
-    policy: Policy,
+    policy: EffectivePolicy,
     least_elephant: Rate,
     ingest: Ingest,
     trends: CounterTrends,
@@ -110,7 +111,7 @@ impl Estimators {
     fn at(&self, now: Moment) -> Measurements<'_> {
         Measurements {
             fabric: &self.fabric,
-            policy: &self.policy,
+            policy: self.policy.get(),
             least_elephant: self.least_elephant,
             ingest: &self.ingest,
             trends: &self.trends,
@@ -141,11 +142,16 @@ impl Estimators {
         self.resting.handle_jobs(&self.fabric, state.registered());
     }
 
+    fn handle_policy(&mut self, state: &State) {
+        self.policy.follow(state.policy());
+        self.least_elephant = least_elephant(&self.fabric, self.policy.get());
+    }
+
     /// Drops outdated readings, in parts: for thousands of hosts this takes long.
     fn forget(&mut self, now: Moment) {
-        self.is_looking = self.looks.is_due(now, self.policy.look_every);
+        self.is_looking = self.looks.is_due(now, self.policy.get().look_every);
         if self.is_looking {
-            self.ingest.handle_time(now, &self.policy);
+            self.ingest.handle_time(now, self.policy.get());
             self.trends.handle_time(now);
         }
     }
@@ -221,14 +227,15 @@ const TICK_STEPS: [TickStep; 9] = [
 const MAX_SINGLE_TICK_NODES: usize = 512;
 
 impl Core {
-    /// The core of a new cluster without other coordinators.
+    /// The core of a new cluster without other coordinators. The policy is that of the file.
     pub fn new(policy: Policy, fabric: Arc<Fabric>) -> Self {
         Self::resume(policy, fabric, State::founded(LATEST_MINOR))
     }
 
     /// Continues from the state of the previous leader, without measurements yet.
     pub fn resume(policy: Policy, fabric: Arc<Fabric>, state: State) -> Self {
-        let least_elephant = least_elephant(&fabric, &policy);
+        let policy = EffectivePolicy::new(policy, state.policy());
+        let least_elephant = least_elephant(&fabric, policy.get());
         let mut core = Self {
             state,
             senses: Estimators {
@@ -280,14 +287,24 @@ impl Core {
         &self.state
     }
 
+    /// The policy in force.
+    pub fn policy(&self) -> &Policy {
+        self.senses.policy.get()
+    }
+
     /// Applies an entry of the log, an old one or one just made durable.
     pub fn apply(&mut self, command: Command) {
         self.outbox.handle_applied();
         self.outbox.handle_approved(&command.change);
         let tells_of_jobs = command.change.tells_of_jobs();
         let forward = self.forward_plans();
+        let revision = self.state.policy().revision;
         self.state.apply(command);
         self.record_rollbacks(&forward);
+        if self.state.policy().revision != revision {
+            self.senses.handle_policy(&self.state);
+            self.probing.handle_policy();
+        }
         if tells_of_jobs {
             self.senses.expect(&self.state);
         }
@@ -468,8 +485,7 @@ impl Core {
 
     /// Runs only before the first step of a tick: telemetry waits until the last one.
     fn judge_next(&mut self) {
-        let Estimators { fabric, policy, .. } = &self.senses;
-        if self.part == 0 && self.judge.check_next(fabric, policy) {
+        if self.part == 0 && self.judge.check_next(&self.senses.fabric) {
             self.ask_again();
         }
     }
@@ -542,7 +558,7 @@ impl Core {
         let rollout = self.state.rollouts().find(awaits);
         if let Some(rollout) = rollout.filter(|_| !self.disk_is_full) {
             let flows = rerouted(&self.state.in_force().pins, &rollout.plan.pins);
-            let settled = now + self.senses.policy.settle;
+            let settled = now + self.senses.policy.get().settle;
             self.senses.ingest.handle_rerouted(node, flows, settled);
             self.outbox.join(now, Change::Acked { node, ack });
         }
@@ -617,13 +633,7 @@ impl Core {
         self.arrivals
             .advance(now, membership, turn.out, self.disk_is_full);
         while let Some(asked) = next(&mut self.asked, turn.out) {
-            look_first(
-                &asked,
-                &world,
-                &mut self.standings,
-                &mut self.watching,
-                turn.out,
-            );
+            look_first(&asked, &mut turn, &mut self.standings, &mut self.watching);
             self.registry.handle_asked(now, &asked);
             let seen = LeaderView {
                 waits: self.autopilot.waits(),
@@ -636,6 +646,7 @@ impl Core {
                 cool_down: self.autopilot.rest_of_cool_down(known, &self.state),
                 disk_is_full: self.disk_is_full,
                 min_version: self.min_version,
+                policy: &self.senses.policy,
             };
             let unjudged = api::answer(&mut turn, asked, seen);
             self.unjudged.extend(unjudged);
@@ -647,19 +658,18 @@ impl Core {
 /// Runs work that only a request needs.
 fn look_first(
     asked: &OperatorRequest,
-    world: &DecisionWorld<'_>,
+    turn: &mut DecisionContext<'_>,
     standings: &mut ProbeSummary,
     watching: &mut TraceTargets,
-    out: &mut Outbox,
 ) {
     match &asked.request {
-        Request::Status => standings.look(world.known),
+        Request::Status => standings.look(turn.known),
         Request::Trace {
             between,
             refresh: true,
         } if asked.request.may_be_asked_by(asked.principal.role) => {
-            let flows = api::meant(world.get(), between);
-            watching.trace(world.known, flows.unwrap_or_default(), out);
+            let flows = api::meant(turn.world(), between);
+            watching.trace(turn.known, flows.unwrap_or_default(), turn.out);
         }
         _ => {}
     }

@@ -37,8 +37,9 @@ pub use log::rate_summary::RateSummary;
 pub use log::reason::Reason;
 pub use log::registered::{Phase as JobPhase, Registered};
 pub use log::state::{
-    Ended, Heading, InForce, Invitation, Membership, Migration, Moving, NoEntry, Outcome, Pass,
-    Phase, Rollout, Signed, Stage, State, Step, StepAnswer, Target,
+    Ended, Heading, InForce, Invitation, LoggedPolicy, LoggedSetting, Membership, Migration,
+    Moving, NoEntry, Outcome, Pass, Phase, PolicyChange, Rollout, Signed, Stage, State, StateTail,
+    Step, StepAnswer, Target,
 };
 pub use log::verdict::{Decision, Judged, Verdict};
 pub use model::world::{End, Reporting, Wiring};

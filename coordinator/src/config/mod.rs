@@ -4,7 +4,6 @@ mod check;
 mod drivers;
 mod history;
 mod members;
-mod policy;
 mod said;
 mod webhooks;
 
@@ -326,7 +325,7 @@ impl FileSettings {
             history: history.map_or_else(|| Ok(HistorySettings::default()), history::read)?,
             members: members::read(document, &head.member)?,
             drivers: drivers::read(document, head.driver)?,
-            policy: policy.map_or_else(|| Ok(Policy::default()), policy::read)?,
+            policy: policy.map_or_else(|| Ok(Policy::default()), Policy::read)?,
             webhooks: webhooks::read(document, head.webhook)?,
             traces: traces.transpose()?,
         })
@@ -388,7 +387,7 @@ mod tests {
             assert!(error_of(&unknown).contains("this key is unknown"), "{line}");
         }
         let keys = SAMPLE_CONFIG.lines().filter(is_set).count();
-        assert_eq!(keys, 7 + policy::SETTING_COUNT + history::SETTING_COUNT);
+        assert_eq!(keys, 7 + Policy::keys().count() + history::SETTING_COUNT);
     }
 
     #[test]

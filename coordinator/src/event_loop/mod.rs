@@ -19,7 +19,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyLists;
-use reweave_common::operator::{Mode, Refused, Request, Response};
+use reweave_common::operator::{Refused, Request, Response};
 use reweave_core::{
     ClusterRole, Command, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, REVOCATION_DELAY,
     State, UnreadableLog,
@@ -66,7 +66,6 @@ pub(crate) struct EventLoop {
     local_health: LocalHealth,
     traces: Option<Traces>,
     audit: Audit,
-    mode: Mode,
     agents: Outboxes<NodeId, Instruction>,
     drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
@@ -84,6 +83,7 @@ pub(crate) struct EventLoop {
 
 /// The parts of an event loop.
 pub(crate) struct Parts {
+    /// The policy of the file.
     pub(crate) policy: Policy,
     pub(crate) fabric: Arc<Fabric>,
     pub(crate) id: MemberId,
@@ -110,7 +110,6 @@ impl EventLoop {
             decisions: Decisions::default(),
             endings: EventCounters::default(),
             clock: Clock::after(parts.state.latest()),
-            mode: parts.policy.mode,
             office: ClusterRole::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
             recorder: parts.recorder,
             history: parts.history,
@@ -338,7 +337,7 @@ impl EventLoop {
     /// The event loop does not wait until lines are on disk.
     fn audit_plans(&mut self) {
         while let Some(record) = self.office.poll_record() {
-            let (who, asked) = plan_audit::line(self.mode, record);
+            let (who, asked) = plan_audit::line(self.office.policy().mode, record);
             drop(self.audit.put(who, asked, Ok(())));
         }
     }

@@ -582,6 +582,7 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
             ("cluster-version-lowered", None, Generation::default())
         }
         Change::CoordinatorsRemoved { .. } => ("coordinators-removed", None, Generation::default()),
+        Change::PolicySet { .. } => ("policy-set", None, Generation::default()),
         Change::Together(_) => ("together", None, Generation::default()),
     }
 }

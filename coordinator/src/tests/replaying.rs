@@ -1,8 +1,9 @@
 //! Recorded runs, lived through again: as they were, altered, and cut short.
 
+use std::collections::BTreeMap;
 use std::fs;
 
-use reweave_common::operator::Request;
+use reweave_common::operator::{Request, Response};
 
 use super::scene::{Scene, lines_with};
 use crate::intake::Event;
@@ -43,6 +44,28 @@ fn recorded_run_replays_same_effects() {
     for decided in ["plan_proposed", "plan_approved", "step_intent", "install"] {
         assert!(effects.contains(decided), "{decided}\n{effects}");
     }
+}
+
+/// A leader begins with the settings of the log, which its file does not have.
+#[test]
+fn replay_begins_with_logged_policy() {
+    let mut scene = Scene::new();
+    let settings = BTreeMap::from([("least_gain".to_owned(), Some("0.25".to_owned()))]);
+    let expected = None;
+    let mut set = scene.ask(Request::PolicySet { settings, expected });
+    let alone = scene.alone();
+    scene.run(alone).unwrap();
+    let response = set.try_recv();
+    assert!(matches!(response, Ok(Response::Policy(_))), "{response:?}");
+
+    let mut again = scene.again();
+    let _answer = again.ask(Request::Policy);
+    let alone = again.alone();
+    again.run(alone).unwrap();
+    assert_eq!(lines_with(&again.recording(), "{\"tail\"").len(), 1);
+    let text = fs::read_to_string(again.recording()).unwrap();
+    let (_, effects) = replayed(&again, &text).unwrap();
+    assert!(effects.contains("0.25"), "{effects}");
 }
 
 #[test]

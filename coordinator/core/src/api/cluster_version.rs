@@ -61,6 +61,14 @@ fn lower(
              records; wait until it ends, or roll it back with `reweave abort {generation}`"
         ));
     }
+    let settings: Vec<_> = turn.state.settings_unknown_to(minor).collect();
+    if !settings.is_empty() {
+        return Err(format!(
+            "operators have set {} in the policy, and coordinators of 1.{minor} cannot read that; \
+             return each to the value of the file first, with `reweave policy reset`",
+            settings.join(", ")
+        ));
+    }
     let by = Author::Operator(principal);
     let lowered_by = Some(by.to_string());
     turn.decide(Change::ClusterVersionLowered { minor, by });

@@ -11,6 +11,7 @@ use reweave_common::plan::{Generation, Plan};
 use crate::ingest::admission::Admissions;
 use crate::log::command::{Author, Change};
 use crate::log::effect::OperatorRequest;
+use crate::log::policy_settings::EffectivePolicy;
 use crate::log::reason::Reason;
 use crate::log::reason_list;
 use crate::log::state::{Phase, Rollout};
@@ -39,6 +40,7 @@ mod membership;
 mod path_bandwidths;
 mod plan_control;
 pub(crate) mod plan_diff;
+mod policy;
 mod probes;
 mod rank_order;
 mod rdma;
@@ -64,6 +66,7 @@ pub(crate) struct LeaderView<'a> {
     pub(crate) disk_is_full: bool,
     /// The lowest version of all coordinators, as far as they report it.
     pub(crate) min_version: u16,
+    pub(crate) policy: &'a EffectivePolicy,
 }
 
 pub use membership::REVOCATION_DELAY;
@@ -155,6 +158,10 @@ fn response(
         }
         Request::Steer { generation, how } => plan_control::steer(turn, principal, generation, how),
         Request::ClusterVersion { minor } => cluster_version::answer(turn, principal, minor, seen),
+        Request::Policy => policy::show(turn, seen),
+        Request::PolicySet { settings, expected } => {
+            policy::set(turn, principal, &settings, expected, seen)
+        }
         request @ (Request::Apply { .. }
         | Request::ApplyAnyway { .. }
         | Request::ApplyNow { .. }
@@ -173,12 +180,20 @@ fn response(
         | Request::Standing
         | Request::DenyLists
         | Request::ChangeMembers(_)
-        | Request::Audit { .. } => Response::Refused(Refused::Membership {
-            why: "the core does not answer membership requests".to_owned(),
-        }),
-        Request::Renew { .. } => Response::Refused(Refused::CannotSign {
-            why: "the request did not come over a session of its own".to_owned(),
-        }),
+        | Request::Audit { .. } => misdirected(),
+        Request::Renew { .. } => not_over_session(),
+    })
+}
+
+fn misdirected() -> Response {
+    Response::Refused(Refused::Membership {
+        why: "the core does not answer membership requests".to_owned(),
+    })
+}
+
+fn not_over_session() -> Response {
+    Response::Refused(Refused::CannotSign {
+        why: "the request did not come over a session of its own".to_owned(),
     })
 }
 

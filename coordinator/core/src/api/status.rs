@@ -21,6 +21,7 @@ use super::unmeasured::lacks;
 use super::warnings::warnings;
 use crate::ingest::admission::Admissions;
 use crate::log::millis::millis;
+use crate::log::policy_settings::EffectivePolicy;
 use crate::log::state::{InForce, Migration, Rollout, State, Step};
 use crate::model::imbalance::flow_imbalance;
 use crate::model::world::{Measurements, World};
@@ -35,9 +36,21 @@ pub(super) fn status(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> 
     let full = seen.disk_is_full.then(|| Refused::DiskFull.to_string());
     status.warnings = full
         .into_iter()
+        .chain(unfit_settings(seen.policy))
         .chain(warnings(world.known, &status))
         .collect();
     status
+}
+
+/// Settings that an earlier leader accepted, and that contradict this leader's file.
+fn unfit_settings(policy: &EffectivePolicy) -> Option<String> {
+    let unfit: Vec<_> = policy.unfit().collect();
+    (!unfit.is_empty()).then(|| {
+        format!(
+            "settings of the policy that do not fit the leader's file, whose values are in force: {}",
+            unfit.join(", ")
+        )
+    })
 }
 
 fn without_warnings(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> Status {

@@ -5,7 +5,7 @@ use postcard::ser_flavors::Size;
 use serde::de::DeserializeOwned;
 
 use crate::log::command::{Change, Command};
-use crate::log::state::State;
+use crate::log::state::{State, TAIL_SINCE_MINOR};
 
 /// A later build wrote the log, and this one cannot read all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,19 +35,32 @@ impl Change {
 }
 
 impl State {
+    /// Encodes the state as version 1.1 does, and its tail behind it once all coordinators read that.
     pub fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
-        postcard::to_stdvec(self)
+        let mut bytes = postcard::to_stdvec(self)?;
+        if self.has_tail() {
+            bytes.extend(postcard::to_stdvec(self.tail())?);
+        }
+        Ok(bytes)
     }
 
     /// Decodes a snapshot for a build that reads entries of the minor version `reads`. Before the first decision, the
     /// snapshot is empty.
     pub fn decode(snapshot: &[u8], reads: u16) -> Result<Self, UnreadableLog> {
-        let state = match snapshot {
-            [] => Self::default(),
-            snapshot => decode_exact(snapshot).map_err(|source| UnreadableLog::State { source })?,
-        };
+        if snapshot.is_empty() {
+            return Ok(Self::default());
+        }
+        let unreadable = |source| UnreadableLog::State { source };
+        let (state, tail) = postcard::take_from_bytes::<Self>(snapshot).map_err(unreadable)?;
+        // The tail of a later version may be longer.
         expect_version(state.cluster_version(), reads)?;
-        Ok(state)
+        if state.has_tail() {
+            return Ok(state.with_tail(decode_exact(tail).map_err(unreadable)?));
+        }
+        match tail {
+            [] => Ok(state),
+            _ => Err(unreadable(postcard::Error::DeserializeBadEncoding)),
+        }
     }
 
     /// The same, for a build that is to read the entries after the snapshot and all later ones too.
@@ -62,6 +75,10 @@ impl State {
             expect_version(command.change.needed_version(), reads)?;
         }
         Ok(state)
+    }
+
+    fn has_tail(&self) -> bool {
+        self.cluster_version() >= TAIL_SINCE_MINOR
     }
 }
 

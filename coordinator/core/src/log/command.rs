@@ -166,6 +166,12 @@ pub enum Change {
     ClusterVersionLowered { minor: u16, by: Author },
     /// Exactly these coordinators are removed. Members refuse their own certificates.
     CoordinatorsRemoved { coordinators: BTreeSet<String> },
+    // New in 1.2.
+    /// Sets these keys of the policy to TOML values, or returns them to the values of the leader's file.
+    PolicySet {
+        settings: BTreeMap<String, Option<String>>,
+        by: Author,
+    },
 }
 
 impl Change {

@@ -11,6 +11,7 @@ pub(crate) mod maintenance;
 pub(crate) mod migration_steps;
 pub(crate) mod millis;
 pub(crate) mod policy;
+pub(crate) mod policy_settings;
 pub(crate) mod rate_summary;
 pub(crate) mod reason;
 pub(crate) mod reason_list;

@@ -21,11 +21,13 @@ use crate::log::codec::{UnreadableLog, expect_version};
 use crate::log::command::Command;
 use crate::log::effect::{AuditRecord, Effect, Input};
 use crate::log::policy::Policy;
+use crate::log::policy_settings::EffectivePolicy;
 use crate::log::state::State;
 use read_index::ReadIndex;
 
 #[derive(Debug, Clone)]
 pub struct ClusterRole {
+    /// The policy of this coordinator's file.
     policy: Policy,
     fabric: Arc<Fabric>,
     part: Part,
@@ -88,6 +90,16 @@ impl ClusterRole {
         match &self.part {
             Part::Leads(leading) => leading.core.state(),
             Part::Follows(state) => state,
+        }
+    }
+
+    /// The policy in force, or what it would be under this coordinator.
+    pub fn policy(&self) -> Policy {
+        match &self.part {
+            Part::Leads(leading) => leading.core.policy().clone(),
+            Part::Follows(state) => {
+                EffectivePolicy::new(self.policy.clone(), state.policy()).into_policy()
+            }
         }
     }
 

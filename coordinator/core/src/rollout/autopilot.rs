@@ -120,6 +120,8 @@ impl Autopilot {
         }
         self.hurries = false;
         if policy.mode == Mode::Manual {
+            // Links are not diagnosed in manual mode, so no failure is known to have lasted.
+            (self.failing, self.waits) = (FailingLinks::default(), None);
             return self.end_drains(turn);
         }
         self.failing.handle_time(turn.decision_world, arrivals);

@@ -17,8 +17,6 @@ const MIN_READINGS: u32 = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct LinkUpCheck {
     since: Moment,
-    /// How long light must last; a flapping link loses it sooner.
-    lasts: Duration,
     ports: BTreeMap<Port, Seen>,
 }
 
@@ -34,10 +32,9 @@ struct Seen {
 
 impl LinkUpCheck {
     /// Ignores readings before `since`, which are about other circuits.
-    pub(crate) fn new(since: Moment, lasts: Duration) -> Self {
+    pub(crate) fn new(since: Moment) -> Self {
         Self {
             since,
-            lasts,
             ports: BTreeMap::new(),
         }
     }
@@ -61,12 +58,9 @@ impl LinkUpCheck {
         }
     }
 
-    /// The ports without stable light.
-    pub(crate) fn missing(&self) -> Vec<Reason> {
-        let missing = self
-            .ports
-            .iter()
-            .filter(|(_, seen)| !seen.lasts(self.lasts));
+    /// The ports where light has not lasted for this time; a flapping link loses it sooner.
+    pub(crate) fn missing(&self, lasts: Duration) -> Vec<Reason> {
+        let missing = self.ports.iter().filter(|(_, seen)| !seen.lasts(lasts));
         let reason = |((node, interface), _): (&Port, _)| Reason::NoLight {
             node: *node,
             interface: interface.clone(),

@@ -452,11 +452,9 @@ impl Controller {
         let ends = ends(turn.known.fabric, moved);
         self.closeness.ask(turn, &ends);
         let (since, lasts) = (self.watched_since(), turn.known.policy.light_lasts);
-        let light = self
-            .light
-            .get_or_insert_with(|| LinkUpCheck::new(since, lasts));
+        let light = self.light.get_or_insert_with(|| LinkUpCheck::new(since));
         light.handle_observations(turn.known, ends);
-        let reasons = light.missing();
+        let reasons = light.missing(lasts);
         let generation = plan.generation;
         if reasons.is_empty() {
             turn.decide(Change::LightCame { generation });

@@ -20,7 +20,6 @@ use super::forwarding_rules::lifted_and_set;
 use super::rounds::between_pins;
 use super::start::Hindrance;
 use super::{DecisionContext, migration};
-use crate::log::policy::Policy;
 use crate::log::reason::Reason;
 use crate::log::state::{Phase, State};
 use crate::plan::migration::{NoSafeOrder, plan_migration};
@@ -60,7 +59,7 @@ pub(super) struct Trial {
     pub(super) verdict: Option<Result<(), Vec<Unsound>>>,
 }
 
-/// Everything that the checker depends on besides the plan, the fabric and the policy.
+/// Everything that the checker depends on besides the plan and the fabric.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Basis {
     /// The generation in force, and the one that the plan must name as its parent.
@@ -74,6 +73,9 @@ pub(super) struct Basis {
     addresses: [BTreeMap<Ipv4Addr, NodeId>; 2],
     /// The links of the NICs with the pinned flows' addresses.
     nics: BTreeMap<Ipv4Addr, LinkId>,
+    /// The policy's capacity floor, and whether it calls the fabric lossless.
+    floor: f64,
+    is_lossless: bool,
 }
 
 impl Default for Judge {
@@ -98,13 +100,13 @@ impl Judge {
     }
 
     /// Checks one step. Returns whether that completed a verdict.
-    pub(crate) fn check_next(&mut self, fabric: &Fabric, policy: &Policy) -> bool {
+    pub(crate) fn check_next(&mut self, fabric: &Fabric) -> bool {
         let mut cases = self.cases.values_mut();
         let Some(case) = cases.find(|it| it.trial.verdict.is_none()) else {
             return false;
         };
         let trial = Arc::make_mut(&mut case.trial);
-        trial.check_next(fabric, policy);
+        trial.check_next(fabric);
         trial.verdict.is_some()
     }
 
@@ -163,8 +165,8 @@ impl Trial {
             && self.basis == *basis
     }
 
-    fn check_next(&mut self, fabric: &Fabric, policy: &Policy) {
-        let network = self.basis.network(fabric, policy);
+    fn check_next(&mut self, fabric: &Fabric) {
+        let network = self.basis.network(fabric);
         let wanted = (&self.wanted.0, &self.wanted.1);
         self.verdict = self
             .check
@@ -193,10 +195,12 @@ impl Basis {
             around,
             addresses,
             nics,
+            floor: known.policy.capacity_floor,
+            is_lossless: known.policy.lossless,
         }
     }
 
-    fn network<'a>(&'a self, fabric: &'a Fabric, policy: &Policy) -> Network<'a> {
+    fn network<'a>(&'a self, fabric: &'a Fabric) -> Network<'a> {
         let [generation, _] = self.generations;
         let [down, _] = &self.down;
         let [addresses, _] = &self.addresses;
@@ -210,8 +214,8 @@ impl Basis {
             tables: &self.around.tables,
             unsure: &self.around.unsure,
             circuits: &self.around.circuits,
-            floor: policy.capacity_floor,
-            is_lossless: policy.lossless,
+            floor: self.floor,
+            is_lossless: self.is_lossless,
             ..Network::untouched(fabric)
         }
     }
@@ -243,7 +247,7 @@ pub(super) fn trial(turn: &DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial
     let is_at_once = turn.judge.is_at_once(&trial.migration_plan);
     if is_at_once || case.is_some_and(|it| it.changes >= MAX_CHANGES) {
         while trial.verdict.is_none() {
-            trial.check_next(turn.known.fabric, turn.known.policy);
+            trial.check_next(turn.known.fabric);
         }
     }
     Ok(Arc::new(trial))
@@ -266,7 +270,7 @@ fn begun(turn: &DecisionContext<'_>, plan: &Plan, basis: Basis) -> Result<Trial,
     if let Some(node) = migration::beyond(&migration_plan, &claims) {
         return Err(Hindrance::Wrong(vec![Reason::Beyond { node }]));
     }
-    let network = basis.network(turn.known.fabric, turn.known.policy);
+    let network = basis.network(turn.known.fabric);
     let check = MigrationCheck::new(&network);
     Ok(Trial {
         plan: plan.clone(),

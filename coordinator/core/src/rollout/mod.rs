@@ -415,13 +415,13 @@ mod tests {
         for stall in 1..=MAX_STALLS + 1 {
             let resumed_at = Moment::from_micros(stall.into());
             driver.quietness = Some(IdleTracker::new(Moment::default()));
-            driver.light = Some(LinkUpCheck::new(Moment::default(), Duration::ZERO));
+            driver.light = Some(LinkUpCheck::new(Moment::default()));
             driver.restart_after_stall(resumed_at);
             assert!(driver.quietness.is_none(), "stall {stall}");
             assert!(driver.light.is_none(), "stall {stall}");
             assert_eq!(driver.watched_since(), resumed_at);
         }
-        driver.light = Some(LinkUpCheck::new(Moment::default(), Duration::ZERO));
+        driver.light = Some(LinkUpCheck::new(Moment::default()));
         driver.restart_after_stall(driver.resumed_at);
         assert!(driver.light.is_some(), "there was no other stall");
     }

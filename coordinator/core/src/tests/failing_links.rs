@@ -9,7 +9,7 @@ use reweave_common::operator::{Finding, Mode, Request, Response};
 use super::cluster::Cluster;
 use super::diagnosis::{causes, health, hop, probe_for, say};
 use super::network::Network;
-use super::scene::{SETTLE_TIME, reasons, status};
+use super::scene::{SETTLE_TIME, reasons, set_policy, status};
 use crate::{Author, Outcome, Policy, Reason};
 
 const LOSSY_LINK: &str = "leaf0-spine1";
@@ -110,6 +110,19 @@ fn policy_drains_failing_link_naming_finding() {
     let drained: Vec<_> = status(&mut cluster).links;
     let drained = drained.iter().filter(|link| link.drained);
     assert!(drained.count() > 0);
+}
+
+/// Nothing diagnoses links in manual mode, so it is unknown whether the failure lasted.
+#[test]
+fn failure_lasts_in_automatic_mode_only() {
+    let mut cluster = failing(policy());
+    go_on_until(&mut cluster, is_found);
+    set_policy(&mut cluster, "mode", "\"manual\"");
+    go_on_for(&mut cluster, SCENARIO_TIME);
+    assert_eq!(ended(&cluster), 0);
+    set_policy(&mut cluster, "mode", "\"auto\"");
+    let took = go_on_until(&mut cluster, |it| ended(it) == 1);
+    assert!(took >= DRAIN_DELAY, "{took:?}");
 }
 
 /// Whether the link was repaired is unknown until it is used: otherwise it would be drained again and again.

@@ -103,6 +103,30 @@ fn failed_link_restarts_trial() {
     assert!(has_departed(&cluster));
 }
 
+/// A verdict holds for one capacity floor.
+#[test]
+fn changed_policy_restarts_trial() {
+    let (mut cluster, generation) = cluster();
+    cluster.tell(Request::Apply { generation });
+    cluster.handle(Input::Tick);
+    let settings = BTreeMap::from([("capacity_floor".to_owned(), Some("0.6".to_owned()))]);
+    let expected = None;
+    cluster.tell(Request::PolicySet { settings, expected });
+    let answered = replies(&cluster);
+    assert!(
+        matches!(answered[..], [Response::Policy(_)]),
+        "{answered:?}"
+    );
+    for left in [2, 1] {
+        cluster.handle(Input::Tick);
+        assert!(cluster.core.is_judging(), "{left} steps are left");
+        assert!(!has_departed(&cluster));
+    }
+    cluster.handle(Input::Tick);
+    let started = Response::ApplyStarted { generation };
+    assert_eq!(replies(&cluster).last(), Some(&&started));
+}
+
 /// All steps were sound before.
 #[test]
 fn migration_over_failed_link_is_refused() {

@@ -35,6 +35,7 @@ mod operator;
 mod overloads;
 mod parallel_links;
 mod plan_control;
+mod policy;
 mod probing;
 mod rails;
 mod rank_order;

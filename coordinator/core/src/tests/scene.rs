@@ -1,5 +1,6 @@
 //! A collision and a plan to repair it, and common checks of a cluster.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
@@ -77,4 +78,13 @@ pub(super) fn assert_nothing_installed(cluster: &Cluster) {
 pub(super) fn phase(cluster: &Cluster) -> Option<Phase> {
     let mut rollouts = cluster.core.state().rollouts();
     rollouts.next().map(Rollout::shown_phase)
+}
+
+/// Sets this key of the policy.
+#[track_caller]
+pub(super) fn set_policy(cluster: &mut Cluster, key: &str, value: &str) {
+    let settings = BTreeMap::from([(key.to_owned(), Some(value.to_owned()))]);
+    let expected = None;
+    let response = cluster.ask(Request::PolicySet { settings, expected });
+    assert!(matches!(response, Response::Policy(_)), "{response:?}");
 }

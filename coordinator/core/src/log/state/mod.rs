@@ -31,6 +31,7 @@ mod plan_control;
 mod rank_orders;
 mod rollout;
 mod step;
+mod tail;
 
 pub(crate) use membership::{AdmissionStatus, MAX_REVOKED_MEMBERS, MAX_TOKENS, MAX_VISITORS};
 pub use membership::{Invitation, Membership, NoEntry, Pass};
@@ -38,6 +39,8 @@ pub use migration::{Heading, Migration, Moving, Stage};
 pub(crate) use plan_control::Steered;
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed};
 pub use step::{Step, StepAnswer, Target};
+pub(crate) use tail::TAIL_SINCE_MINOR;
+pub use tail::{LoggedPolicy, LoggedSetting, PolicyChange, StateTail};
 
 /// The number of ended plans in the state; the log has all of them.
 const MAX_HISTORY_PLANS: usize = 256;
@@ -77,6 +80,9 @@ pub struct State {
     /// Who lowered the version. It is not raised automatically: coordinators are being downgraded to the previous
     /// release, and until the first one is, all of them read the later version.
     lowered: Option<Signed>,
+    /// All that is newer than version 1.1, whose bytes end here: `encode` writes it behind them.
+    #[serde(skip)]
+    tail: StateTail,
 }
 
 /// The routes that were committed, or restored by a rollback.
@@ -237,9 +243,7 @@ impl State {
             Change::Held {
                 generation,
                 reasons,
-            } => self.on_migration(generation, |migration| {
-                migration.held.get_or_insert(reasons);
-            }),
+            } => self.hold(generation, reasons),
             Change::RolledBack { generation } => self.roll_back(at, generation),
             Change::Steered {
                 generation,
@@ -255,7 +259,8 @@ impl State {
             | Change::Registered { .. }
             | Change::ClusterVersion { .. }
             | Change::ClusterVersionLowered { .. }
-            | Change::CoordinatorsRemoved { .. } => self.obey(at, change),
+            | Change::CoordinatorsRemoved { .. }
+            | Change::PolicySet { .. } => self.obey(at, change),
             Change::Together(parts) => self.take_all(at, token, parts),
         }
     }
@@ -266,7 +271,7 @@ impl State {
         }
     }
 
-    /// Applies decisions about members, versions, switches and jobs, which do not depend on plans.
+    /// Applies decisions about members, versions, switches, jobs and the policy.
     fn obey(&mut self, at: Moment, change: Change) {
         match change {
             Change::Invited {
@@ -322,8 +327,9 @@ impl State {
             } => self.register(job, registration),
             Change::ClusterVersion { minor } => self.raise_version(minor),
             Change::ClusterVersionLowered { minor, by } => {
-                self.lower_version(minor, Signed { at, by });
+                self.lower_with_tail(minor, Signed { at, by });
             }
+            Change::PolicySet { settings, by } => self.set_policy(settings, Signed { at, by }),
             // All other changes concern plans.
             _ => {}
         }
@@ -553,6 +559,12 @@ impl State {
         if let Some(migration) = self.migration_of(generation) {
             act(migration);
         }
+    }
+
+    fn hold(&mut self, generation: Generation, reasons: Vec<Reason>) {
+        self.on_migration(generation, |migration| {
+            migration.held.get_or_insert(reasons);
+        });
     }
 
     fn rollout_mut(&mut self, generation: Generation) -> Option<&mut Rollout> {

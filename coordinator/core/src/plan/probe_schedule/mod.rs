@@ -75,6 +75,11 @@ impl ProbeSchedule {
         self.sent_lists.remove(&node);
     }
 
+    /// Lists have intervals of the policy, so all are sent again.
+    pub(crate) fn handle_policy(&mut self) {
+        self.edition += 1;
+    }
+
     /// Sends probe lists to hosts, if a list has changed or was sent a while ago.
     pub(crate) fn advance(&mut self, known: Measurements<'_>, out: &mut Outbox) {
         if self.looks.is_due(known.now, known.policy.look_every) {
