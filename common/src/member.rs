@@ -219,7 +219,7 @@ impl DenyLists {
 
     /// No list lifts a revocation, since a member that is admitted again has a later admission: a coordinator could lift its
     /// own. None reaches beyond the clock, or the member could never be admitted again.
-    pub fn revoke(&mut self, more: DenyList, clock: ListClock) {
+    pub fn revoke(&mut self, more: DenyList, clock: ClockBounds) {
         self.revoked.add(more);
         self.revoked.limit(clock.latest);
     }
@@ -227,7 +227,7 @@ impl DenyLists {
     /// Only later lists lift a removal: the sender may have applied less of the log, as a leader has that was deposed. A date
     /// ahead of the clock may be invented, to keep out the lists that remove its sender. So earlier lists remove coordinators as
     /// well, until the clock has reached that date.
-    pub fn replace_removed(&mut self, theirs: RemovedCoordinators, clock: ListClock) {
+    pub fn replace_removed(&mut self, theirs: RemovedCoordinators, clock: ClockBounds) {
         let [held, new] = [self.as_of, theirs.as_of].map(|date| clock.credible(date));
         if new > held {
             self.as_of = theirs.as_of;
@@ -240,13 +240,13 @@ impl DenyLists {
 
 /// The clock of the machine that takes over lists. The dates in them are of other clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListClock {
+pub struct ClockBounds {
     pub now: Admission,
     /// The latest date that a log may have: no two clocks are further apart.
     pub latest: Admission,
 }
 
-impl ListClock {
+impl ClockBounds {
     /// The oldest date instead of one that no log has yet. This clock may be behind, so the lists themselves keep theirs.
     fn credible(self, date: Admission) -> Admission {
         if date <= self.latest {
@@ -387,8 +387,8 @@ mod tests {
     }
 
     /// A clock at this time, and logs that may be ten later.
-    fn clock(now: u64) -> ListClock {
-        ListClock {
+    fn clock(now: u64) -> ClockBounds {
+        ClockBounds {
             now: Admission(now),
             latest: Admission(now + 10),
         }

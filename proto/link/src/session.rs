@@ -415,8 +415,8 @@ impl Session {
     }
 
     /// A handle that closes the session, for callers without the session itself.
-    pub fn parting(&self) -> SessionClose {
-        SessionClose(self.connection.clone())
+    pub fn closer(&self) -> SessionCloser {
+        SessionCloser(self.connection.clone())
     }
 
     /// An unreadable message hides where the next one starts, so the session ends.
@@ -437,12 +437,12 @@ impl Session {
 
 /// Closes a session when a program exits.
 #[derive(Clone)]
-pub struct SessionClose(Connection);
+pub struct SessionCloser(Connection);
 
-impl SessionClose {
+impl SessionCloser {
     /// Sends the reason, and returns once it is sent. If it is lost, the peer notices the silence: waiting for
     /// certainty would cost every command a tenth of a second.
-    pub async fn say(&self, why: &str) {
+    pub async fn close(&self, why: &str) {
         self.0.close(CLOSE_DONE, why.as_bytes());
         let sent = async {
             while self.0.stats().frame_tx.connection_close == 0 {

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_common::member::{
-    Admission, DenyList, DenyLists, ListClock, Member, RemovedCoordinators, Role,
+    Admission, ClockBounds, DenyList, DenyLists, Member, RemovedCoordinators, Role,
 };
 
 /// In each list: as many as a log of the coordinators holds.
@@ -11,10 +11,10 @@ pub(super) const MAX_DENIED_COORDINATORS: usize = 1 << 16;
 /// Lists have times of the leader's clock, and clocks are not that far apart.
 const MAX_TIME_AHEAD: Duration = Duration::from_hours(26);
 
-pub(super) fn clock_at(now: SystemTime) -> ListClock {
+pub(super) fn clock_at(now: SystemTime) -> ClockBounds {
     let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let admission = |time: Duration| Admission(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-    ListClock {
+    ClockBounds {
         now: admission(since_epoch),
         latest: admission(since_epoch.saturating_add(MAX_TIME_AHEAD)),
     }
@@ -22,12 +22,12 @@ pub(super) fn clock_at(now: SystemTime) -> ListClock {
 
 /// Whether the list may be of a log that has come no further than this clock. In a log, no member is denied up to a later time
 /// than the log's own.
-pub(super) fn is_plausible(removed: &RemovedCoordinators, clock: ListClock) -> bool {
+pub(super) fn is_plausible(removed: &RemovedCoordinators, clock: ClockBounds) -> bool {
     let mut denied = removed.list.iter();
     removed.as_of <= clock.latest && denied.all(|(_, up_to)| up_to <= removed.as_of)
 }
 
-pub(super) fn revoke(held: &mut DenyLists, mut more: DenyList, clock: ListClock) {
+pub(super) fn revoke(held: &mut DenyLists, mut more: DenyList, clock: ClockBounds) {
     more.retain(can_be_met);
     let before = held.revoked.clone();
     held.revoke(more, clock);
@@ -40,7 +40,7 @@ pub(super) fn revoke(held: &mut DenyLists, mut more: DenyList, clock: ListClock)
 pub(super) fn replace_removed(
     held: &mut DenyLists,
     mut theirs: RemovedCoordinators,
-    clock: ListClock,
+    clock: ClockBounds,
 ) {
     theirs.list.retain(can_be_met);
     let before = held.removed_coordinators();
@@ -52,7 +52,7 @@ pub(super) fn replace_removed(
 }
 
 /// Takes over what another program of this machine has learned.
-pub(super) fn merge(held: &mut DenyLists, theirs: DenyLists, clock: ListClock) {
+pub(super) fn merge(held: &mut DenyLists, theirs: DenyLists, clock: ClockBounds) {
     let removed = RemovedCoordinators {
         as_of: theirs.as_of,
         list: theirs.removed,

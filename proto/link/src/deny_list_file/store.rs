@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reweave_common::member::{DenyLists, ListClock};
+use reweave_common::member::{ClockBounds, DenyLists};
 use reweave_files::{Entry, FileHandle as _, FileSystem};
 
 use super::DenyListError;
@@ -78,7 +78,7 @@ impl<F: FileSystem> DenyListStore<F> {
     pub(super) fn merge(
         &self,
         lists: DenyLists,
-        clock: ListClock,
+        clock: ClockBounds,
     ) -> Result<DenyLists, DenyListError> {
         let mut all = self.read()?;
         merge::merge(&mut all, lists, clock);
