@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use reweave_common::lock::lock;
-use reweave_files::{Entry, FileSystem, replace_through};
+use reweave_files::{DraftFile, Entry, FileSystem, replace_through};
 
 use crate::place::Place;
 use crate::shelf::{Listed, Shelf, ShelfError};
@@ -139,7 +139,12 @@ impl<F: FileSystem> Folder<F> {
     /// Another process may be writing the same file, also one of the same number on another machine.
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         for _ in 0..MAX_DRAFT_NAMES {
-            match replace_through(&self.files, &draft_of(path), path, content) {
+            let new = draft_of(path);
+            let draft = DraftFile {
+                path: &new,
+                mode: None,
+            };
+            match replace_through(&self.files, draft, path, content) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 written => return written,
             }

@@ -1,12 +1,12 @@
 //! The file itself: bounded, locked, and durable once it is written.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reweave_common::member::{ClockBounds, DenyLists};
-use reweave_files::{Entry, FileHandle as _, FileSystem};
+use reweave_files::{Entry, FileSystem, replace_with_mode};
 
 use super::DenyListError;
 use super::format::{self, DenyListRecord, RecordAuthority};
@@ -83,7 +83,8 @@ impl<F: FileSystem> DenyListStore<F> {
         let mut all = self.read()?;
         merge::merge(&mut all, lists, clock);
         let record = DenyListRecord::new(self.authority.clone(), &all);
-        let written = self.replace(format::encode(&record).as_bytes());
+        let content = format::encode(&record);
+        let written = replace_with_mode(&self.files, &self.path, self.mode(), content.as_bytes());
         written.map_err(|source| DenyListError::Write {
             path: self.path.clone(),
             source,
@@ -98,18 +99,6 @@ impl<F: FileSystem> DenyListStore<F> {
             }
             Entry::File { .. } | Entry::Folder => self.files.read(&self.path),
         }
-    }
-
-    /// As [`reweave_files::replace`] does, with a file that has its mode and its owner from the beginning.
-    fn replace(&self, content: &[u8]) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        // A loss of power may have left one.
-        let _ = self.files.remove(&new);
-        let mut file = self.files.create_with_mode(&new, self.mode())?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        self.files.rename(&new, &self.path)?;
-        self.files.sync_folder(&self.folder)
     }
 
     fn mode(&self) -> u32 {

@@ -138,8 +138,8 @@ fn unwritable_file_still_denies() {
 fn next_notice_repeats_failed_write() {
     let home = home("lab");
     let file = started(&home);
-    // A folder with that name prevents the new file.
-    let in_the_way = file.store.path().with_extension("new");
+    // A folder with the name of the draft prevents the write.
+    let in_the_way = file.store.path().with_extension("json.new");
     fs::create_dir(&in_the_way).unwrap();
     let error = learn(&file, removing(7, &["c1"])).unwrap_err();
     assert!(error.to_string().ends_with("denied.json"), "{error}");
