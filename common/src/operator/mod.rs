@@ -49,8 +49,8 @@ pub use membership::{
 pub use order::{Allocation, JobOrder, JobPhase, RegisteredJob, StartedJob};
 pub use place::{Hop, hops};
 pub use plan::{
-    Alternative, Base, Iteration, Move, NamedMigration, Pin, Plan, Prediction, Report, TouchedJob,
-    Via, Wave,
+    Alternative, Base, BaseInputs, Iteration, Move, NamedMigration, Pin, Plan, Prediction, Report,
+    TouchedJob, Via, Wave,
 };
 pub use refused::Refused;
 pub use resolve::{Unknown, links_named};
