@@ -148,7 +148,7 @@ impl Identity {
         &self.certified
     }
 
-    /// The same trust with another certificate, of any content.
+    /// Returns the same trust with another certificate, of any content.
     #[cfg(test)]
     pub(crate) fn showing(mut self, dir: &Path) -> Self {
         let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);

@@ -1,4 +1,4 @@
-//! The file itself: bounded, locked, and durable once it is written.
+//! The deny list file: bounded, locked, and durable once it is written.
 
 use std::fs::File;
 use std::io;
@@ -15,9 +15,9 @@ use crate::Identity;
 use crate::pki::{self, files};
 
 const DENIED_FILE: &str = "denied.json";
-/// Each coordinator takes up to 100 bytes.
+/// The maximum size of the file. Each coordinator takes up to 100 bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Another program holds the lock for two or three writes.
+/// The maximum time to wait for the lock. Another program holds it for two or three writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Cheap to clone.
@@ -43,7 +43,7 @@ impl<F: FileSystem> DenyListStore<F> {
         &self.path
     }
 
-    /// Programs that write to this folder wait for each other.
+    /// Locks the folder: programs that write to it wait for each other.
     pub(super) fn lock(&self) -> Result<File, DenyListError> {
         files::lock_within(&self.folder, LOCK_TIMEOUT).map_err(|source| DenyListError::Lock {
             folder: self.folder.clone(),
@@ -51,7 +51,7 @@ impl<F: FileSystem> DenyListStore<F> {
         })
     }
 
-    /// Empty lists where there is no file, and where it was written for another cluster.
+    /// Reads the lists. They are empty if there is no file, or if it was written for another cluster.
     pub(super) fn read(&self) -> Result<DenyLists, DenyListError> {
         let path = self.path.clone();
         let bytes = match self.bounded() {
@@ -73,8 +73,8 @@ impl<F: FileSystem> DenyListStore<F> {
         }
     }
 
-    /// Adds these lists to those in the file, which another program may have written meanwhile, and returns all. They are
-    /// written even if they are in the file: it may not be on disk. For a caller that has the lock.
+    /// Adds these lists to those in the file, which another program may have written meanwhile, and returns all. They
+    /// are written even if they are in the file: it may not be on disk yet. The caller holds the lock.
     pub(super) fn merge(
         &self,
         lists: DenyLists,

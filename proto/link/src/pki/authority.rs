@@ -186,7 +186,7 @@ impl Authority {
         replace_pair(&LocalFiles, dir, &key.serialize_pem(), &chain)
     }
 
-    /// The same key for another cluster's name.
+    /// Returns the same key for another cluster's name.
     #[cfg(test)]
     pub(crate) fn in_name_of(self, cluster: &str) -> Self {
         let cluster = cluster.parse().unwrap();

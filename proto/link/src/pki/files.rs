@@ -40,7 +40,8 @@ pub(crate) fn read_member_key(path: &Path) -> Result<String, PkiError> {
     read_key(path, mode, is_secret(mode, owner))
 }
 
-/// The rule of PostgreSQL: only root may share a file with a group, so a user cannot share a key by mistake.
+/// Whether a key with this mode and owner is secret enough. The rule is that of PostgreSQL: only root may share a file
+/// with a group, so a user cannot share a key by mistake.
 pub(crate) fn is_secret(mode: u32, owner: u32) -> bool {
     let others = mode & GROUP_OTHER_BITS;
     others == 0 || (others == GROUP_READ_BIT && owner == ROOT_UID)
