@@ -52,18 +52,18 @@ use tree::{Package, TextFile};
 use violation::{Violation, assert_none};
 
 static PACKAGES: LazyLock<Vec<Package>> = LazyLock::new(tree::packages);
-static FILES: LazyLock<Vec<TextFile>> = LazyLock::new(tree::text_files);
+static TREE_FILES: LazyLock<Vec<TextFile>> = LazyLock::new(tree::text_files);
 /// Parsing takes 3 s.
 static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(parse_sources);
 
 fn file(path: &str) -> &'static TextFile {
-    let found = FILES.iter().find(|file| file.path == path);
+    let found = TREE_FILES.iter().find(|file| file.path == path);
     found.unwrap_or_else(|| panic!("the tree has no {path}"))
 }
 
 /// The Rust files of all packages, with the package each belongs to.
 fn rust_files() -> impl Iterator<Item = (&'static Package, &'static TextFile)> {
-    let rust = FILES.iter().filter(|file| file.path.ends_with(".rs"));
+    let rust = TREE_FILES.iter().filter(|file| file.path.ends_with(".rs"));
     rust.filter_map(|file| Some((habits::owner(&PACKAGES, &file.path)?, file)))
 }
 
@@ -84,17 +84,17 @@ fn dependency_arrows_follow_room_table() {
 
 #[test]
 fn core_rooms_use_lower_rooms_alone() {
-    assert_none(&layers::upward(&FILES));
+    assert_none(&layers::upward(&TREE_FILES));
 }
 
 #[test]
 fn common_has_no_new_cycles() {
-    assert_none(&layers::circles(&FILES));
+    assert_none(&layers::circles(&TREE_FILES));
 }
 
 #[test]
 fn pure_rooms_ban_nondeterminism() {
-    assert_none(&bans::pure_rooms(&PACKAGES, &FILES));
+    assert_none(&bans::pure_rooms(&PACKAGES, &TREE_FILES));
 }
 
 #[test]
@@ -118,17 +118,17 @@ fn every_finding_class_has_runbook() {
 
 #[test]
 fn change_table_points_to_code() {
-    assert_none(&change_table::violations(&FILES));
+    assert_none(&change_table::violations(&TREE_FILES));
 }
 
 #[test]
 fn metrics_page_matches_code() {
-    assert_none(&metrics::violations(&FILES));
+    assert_none(&metrics::violations(&TREE_FILES));
 }
 
 #[test]
 fn links_of_pages_lead_somewhere() {
-    assert_none(&links::violations(&FILES));
+    assert_none(&links::violations(&TREE_FILES));
 }
 
 #[test]
@@ -172,41 +172,41 @@ fn every_test_target_is_run() {
 
 #[test]
 fn every_filter_names_a_test() {
-    assert_none(&runs::dead_filters(&FILES, file("Makefile")));
+    assert_none(&runs::dead_filters(&TREE_FILES, file("Makefile")));
 }
 
 #[test]
 fn only_few_timed_tests_may_retry() {
-    assert_none(&timed::violations(&FILES));
+    assert_none(&timed::violations(&TREE_FILES));
 }
 
 #[test]
 fn api_shapes_have_unique_names() {
-    assert_none(&shapes::violations(&FILES));
+    assert_none(&shapes::violations(&TREE_FILES));
 }
 
 #[test]
 fn every_mutation_applies() {
-    assert_none(&planted::violations(&FILES));
+    assert_none(&planted::violations(&TREE_FILES));
 }
 
 #[test]
 fn released_shapes_stay() {
     if std::env::var_os("REWEAVE_WRITE_RELEASED").is_some() {
         let list = tree::root().join(released::RELEASED_LIST);
-        std::fs::write(list, released::with_all(&FILES)).expect("the list can be written");
+        std::fs::write(list, released::with_all(&TREE_FILES)).expect("the list can be written");
     }
-    assert_none(&released::violations(&FILES));
+    assert_none(&released::violations(&TREE_FILES));
 }
 
 #[test]
 fn log_numbers_match_their_shapes() {
-    assert_none(&released::log_numbers(&FILES));
+    assert_none(&released::log_numbers(&TREE_FILES));
 }
 
 #[test]
 fn tree_contains_no_banned_words() {
-    assert_none(&words::violations(&FILES));
+    assert_none(&words::violations(&TREE_FILES));
 }
 
 #[test]
@@ -245,5 +245,5 @@ fn settings_page_matches_sample_files() {
 
 #[test]
 fn every_environment_variable_is_documented() {
-    assert_none(&settings::undocumented_variables(&FILES));
+    assert_none(&settings::undocumented_variables(&TREE_FILES));
 }

@@ -87,7 +87,7 @@ fn is_sound_all_along(network: &Network<'_>, next: &Tables) -> bool {
         ..Wave::default()
     };
     let migration_plan = MigrationPlan { waves: vec![wave] };
-    check_migration(network, &migration_plan, (network.tables, network.circuits)).is_ok()
+    check_migration(network, &migration_plan, network.tables, network.circuits).is_ok()
 }
 
 fn is_sound_at_rest(network: &Network<'_>, next: &Tables) -> bool {

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::names::is_plain;
 
 /// The longest name of a member.
 pub const MAX_MEMBER_NAME_BYTES: usize = 63;
+
+/// Decoders refuse longer deny lists. A log refuses revocations from half of this on, and those under way still count.
+const MAX_DENIED_MEMBERS: usize = 1 << 17;
 
 /// The role of a member in a cluster. What each role may do is decided elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -71,7 +75,7 @@ impl FromStr for Role {
     }
 }
 
-/// A member of a cluster, without a name where it needs none. For an agent, the name is that of its node.
+/// A member of a cluster. The name is empty if the role needs none. The name of an agent is that of its node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Member {
@@ -97,9 +101,9 @@ impl fmt::Display for Member {
     }
 }
 
-/// When a certificate's bearer was admitted to the cluster, in microseconds since 1970 and each later than the one
-/// before. A log that begins again knows by this that members of an earlier log came before. Renewals keep it. A
-/// certificate that was signed by hand has none, and counts as oldest.
+/// The time at which the bearer of a certificate was admitted to the cluster, in microseconds since 1970. Each admission is
+/// later than the one before. So a log that begins again knows that members of an earlier log came before. Renewals keep the
+/// admission. A certificate that was signed by hand has none, and counts as the oldest.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -107,7 +111,7 @@ pub struct Admission(pub u64);
 
 /// Revoked members, each up to an admission. A member that was admitted again later is not revoked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DenyList(BTreeMap<Member, Admission>);
+pub struct DenyList(#[serde(deserialize_with = "bounded_members")] BTreeMap<Member, Admission>);
 
 impl DenyList {
     pub fn deny(&mut self, member: Member, up_to: Admission) {
@@ -119,14 +123,14 @@ impl DenyList {
         self.0.get(member).is_some_and(|last| admitted <= *last)
     }
 
-    /// All of these are revoked as well.
+    /// Denies all members of another list as well.
     pub fn add(&mut self, more: Self) {
         for (member, up_to) in more.0 {
             self.deny(member, up_to);
         }
     }
 
-    /// Members revoked since `earlier`; nothing where a member is admitted again that `earlier` denied.
+    /// The members that were revoked since `earlier`. None if this list admits a member that `earlier` denied.
     pub fn beyond(&self, earlier: &Self) -> Option<Self> {
         let holds = |(member, up_to): (&Member, &Admission)| self.0.get(member) >= Some(up_to);
         earlier.0.iter().all(holds).then(|| {
@@ -140,7 +144,7 @@ impl DenyList {
         })
     }
 
-    /// Whether it was ever revoked.
+    /// Whether the list has the member, for any admission.
     pub fn names(&self, member: &Member) -> bool {
         self.0.contains_key(member)
     }
@@ -156,14 +160,14 @@ impl DenyList {
             .collect()
     }
 
-    /// Denies none of them beyond this admission.
+    /// Lowers later admissions to this one.
     pub fn limit(&mut self, latest: Admission) {
         for up_to in self.0.values_mut() {
             *up_to = latest.min(*up_to);
         }
     }
 
-    /// Only of members that this holds of.
+    /// Keeps the members for which the condition holds.
     pub fn retain(&mut self, holds: impl Fn(&Member) -> bool) {
         self.0.retain(|member, _| holds(member));
     }
@@ -187,20 +191,21 @@ impl FromIterator<(Member, Admission)> for DenyList {
     }
 }
 
-/// By which a certificate is refused.
+/// The lists by which certificates are refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DenyLists {
-    /// The latest admission, revocation or removal in the log that they are of. Each change of the lists has a later one.
+    /// The time of the latest admission, revocation or removal in the log of these lists. Each change of the lists has a later
+    /// one.
     pub as_of: Admission,
-    /// Their certificates are refused, and all that their signers signed.
+    /// The certificates of these members are refused, and all certificates that their signers signed.
     pub revoked: DenyList,
-    /// Coordinators that were removed. Their own certificates are refused alone: of one that led, its signer has signed those
-    /// of all agents.
+    /// Coordinators that were removed. Only their own certificates are refused: the signer of a former leader has signed the
+    /// certificates of all agents.
     pub removed: DenyList,
 }
 
 impl DenyLists {
-    /// For a member that connects to coordinators alone.
+    /// The lists for a member that connects to coordinators alone.
     pub fn of_coordinators(&self) -> DeniedCoordinators {
         DeniedCoordinators {
             as_of: self.as_of,
@@ -209,7 +214,7 @@ impl DenyLists {
         }
     }
 
-    /// For a member that gets the revoked ones apart.
+    /// The removed coordinators, for a member that gets the revoked members in another message.
     pub fn removed_coordinators(&self) -> RemovedCoordinators {
         RemovedCoordinators {
             as_of: self.as_of,
@@ -217,17 +222,17 @@ impl DenyLists {
         }
     }
 
-    /// No list lifts a revocation, since a member that is admitted again has a later admission: a coordinator could lift its
-    /// own. None reaches beyond the clock, or the member could never be admitted again.
-    pub fn revoke(&mut self, more: DenyList, clock: ListClock) {
+    /// Adds revocations. No list lifts a revocation: a coordinator could lift its own, and a member that is admitted again has
+    /// a later admission. No revocation reaches beyond the clock, or the member could never be admitted again.
+    pub fn revoke(&mut self, more: DenyList, clock: ClockBounds) {
         self.revoked.add(more);
         self.revoked.limit(clock.latest);
     }
 
-    /// Only later lists lift a removal: the sender may have applied less of the log, as a leader has that was deposed. A date
-    /// ahead of the clock may be invented, to keep out the lists that remove its sender. So earlier lists remove coordinators as
-    /// well, until the clock has reached that date.
-    pub fn replace_removed(&mut self, theirs: RemovedCoordinators, clock: ListClock) {
+    /// Takes over a list of removed coordinators. Only a later list lifts a removal: the sender may have applied less of the
+    /// log, as a deposed leader has. A date ahead of the clock may be invented to keep out the lists that remove its sender. So
+    /// earlier lists remove coordinators as well, until the clock has reached that date.
+    pub fn replace_removed(&mut self, theirs: RemovedCoordinators, clock: ClockBounds) {
         let [held, new] = [self.as_of, theirs.as_of].map(|date| clock.credible(date));
         if new > held {
             self.as_of = theirs.as_of;
@@ -238,16 +243,16 @@ impl DenyLists {
     }
 }
 
-/// The clock of the machine that takes over lists. The dates in them are of other clocks.
+/// The time of the machine that takes over lists, and a bound for the dates in them, which other clocks gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListClock {
+pub struct ClockBounds {
     pub now: Admission,
-    /// The latest date that a log may have: no two clocks are further apart.
+    /// The latest date that a log may have. No two clocks are further apart.
     pub latest: Admission,
 }
 
-impl ListClock {
-    /// The oldest date instead of one that no log has yet. This clock may be behind, so the lists themselves keep theirs.
+impl ClockBounds {
+    /// Returns the date, or the oldest one if no log can have it yet. This clock may be behind, so the lists keep their dates.
     fn credible(self, date: Admission) -> Admission {
         if date <= self.latest {
             date
@@ -257,26 +262,79 @@ impl ListClock {
     }
 }
 
-/// All removed coordinators, as one state of the log has them.
+/// All removed coordinators in one state of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedCoordinators {
-    /// As in [`DenyLists`].
+    /// The date, with the meaning of [`DenyLists::as_of`].
     pub as_of: Admission,
-    /// Each up to its removal.
+    /// Each coordinator is denied up to its removal.
     pub list: DenyList,
 }
 
-/// Coordinators whose certificates are refused, by name and each up to an admission: for operators, who connect to no other
-/// members.
+/// The names of coordinators whose certificates are refused, each up to an admission. The lists are for operators, who connect
+/// to coordinators alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeniedCoordinators {
-    /// As in [`DenyLists`].
+    /// The date, with the meaning of [`DenyLists::as_of`].
     pub as_of: Admission,
+    #[serde(deserialize_with = "bounded_names")]
     pub revoked: BTreeMap<String, Admission>,
+    #[serde(deserialize_with = "bounded_names")]
     pub removed: BTreeMap<String, Admission>,
 }
 
-/// Only of names that a certificate may have.
+/// Decodes a deny list within its bounds, for `#[serde(deserialize_with)]`.
+fn bounded_members<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<Member, Admission>, D::Error> {
+    deserializer.deserialize_map(BoundedList { name: member_name })
+}
+
+/// The same, of names alone.
+fn bounded_names<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Admission>, D::Error> {
+    deserializer.deserialize_map(BoundedList {
+        name: String::as_str,
+    })
+}
+
+fn member_name(member: &Member) -> &str {
+    &member.name
+}
+
+/// Reads a list up to the first entry that no list of a log has.
+struct BoundedList<K> {
+    name: fn(&K) -> &str,
+}
+
+impl<'de, K: Deserialize<'de> + Ord> Visitor<'de> for BoundedList<K> {
+    type Value = BTreeMap<K, Admission>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "up to {MAX_DENIED_MEMBERS} members with names of up to {MAX_MEMBER_NAME_BYTES} characters"
+        )
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut list = BTreeMap::new();
+        while let Some((key, up_to)) = map.next_entry::<K, Admission>()? {
+            if list.len() == MAX_DENIED_MEMBERS {
+                return Err(A::Error::invalid_length(list.len() + 1, &self));
+            }
+            let characters = (self.name)(&key).chars().count();
+            if characters > MAX_MEMBER_NAME_BYTES {
+                return Err(A::Error::custom("a name is too long"));
+            }
+            list.insert(key, up_to);
+        }
+        Ok(list)
+    }
+}
+
+/// Names that no certificate can have are left out.
 impl From<DeniedCoordinators> for DenyLists {
     fn from(denied: DeniedCoordinators) -> Self {
         let list = |names: BTreeMap<String, Admission>| {
@@ -294,11 +352,11 @@ impl From<DeniedCoordinators> for DenyLists {
     }
 }
 
-/// A SHA-256, of a value that is not shown itself.
+/// The SHA-256 of a value that is not shown itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Digest(pub [u8; 32]);
 
-/// The beginning suffices for people.
+/// Prints the first four bytes, which suffice for people.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..4]
@@ -371,7 +429,7 @@ mod tests {
         assert!(!list.names(&c1) && list.denies(&c2, Admission(7)));
     }
 
-    /// At this time of the log; the members are denied up to it.
+    /// Lists of this time of the log. The members are denied up to it.
     fn lists(as_of: u64, revoked: &[&str], removed: &[&str]) -> DenyLists {
         let list = |names: &[&str]| {
             let members = names
@@ -386,15 +444,15 @@ mod tests {
         }
     }
 
-    /// A clock at this time, and logs that may be ten later.
-    fn clock(now: u64) -> ListClock {
-        ListClock {
+    /// A clock with this time. A log may be up to ten later.
+    fn clock(now: u64) -> ClockBounds {
+        ClockBounds {
             now: Admission(now),
             latest: Admission(now + 10),
         }
     }
 
-    /// At a time after all of these lists.
+    /// Takes over lists, at a time after all of them.
     fn merge(held: &mut DenyLists, theirs: DenyLists) {
         let removed = theirs.removed_coordinators();
         held.revoke(theirs.revoked, clock(100));
@@ -488,6 +546,29 @@ mod tests {
         all.revoked.deny(h0, Admission(7));
         let read = DenyLists::from(all.of_coordinators());
         assert_eq!(read, lists(7, &["c1"], &["c3"]));
+    }
+
+    fn decoded(names: &[String]) -> Result<DeniedCoordinators, serde_json::Error> {
+        let list: BTreeMap<_, _> = names.iter().map(|name| (name, 7)).collect();
+        let lists = serde_json::json!({ "as_of": 9, "revoked": {}, "removed": list });
+        serde_json::from_value(lists)
+    }
+
+    #[test]
+    fn oversized_deny_lists_are_refused() {
+        let names: Vec<_> = (0..=MAX_DENIED_MEMBERS)
+            .map(|it| format!("c{it}"))
+            .collect();
+        let most = &names[..MAX_DENIED_MEMBERS];
+        assert_eq!(decoded(most).unwrap().removed.len(), MAX_DENIED_MEMBERS);
+        assert!(decoded(&names).is_err());
+        for (length, is_read) in [
+            (MAX_MEMBER_NAME_BYTES, true),
+            (MAX_MEMBER_NAME_BYTES + 1, false),
+        ] {
+            let names = ["c".repeat(length)];
+            assert_eq!(decoded(&names).is_ok(), is_read, "{length}");
+        }
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(crate) async fn serve_joins(
 ) -> CoordinatorError {
     let mut ours = context.ours.clone();
     let mut refusals = Refusals::default();
-    let mut telling = interval(REFUSAL_REPORT_INTERVAL);
-    telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut report_interval = interval(REFUSAL_REPORT_INTERVAL);
+    report_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             accepted = join_listener.accept() => match accepted {
@@ -37,7 +37,7 @@ pub(crate) async fn serve_joins(
                     tracing::error!("the join listener has no new certificate: {}", error_chain(&error));
                 }
             }
-            _ = telling.tick() => refusals.tell(&context.intake),
+            _ = report_interval.tick() => refusals.report(&context.intake),
         }
     }
 }

@@ -123,7 +123,7 @@ fn append_without_room_leaves_log_unchanged() {
             Store::open(disk.clone(), path, Some(joining)).expect("it is whole")
         };
         let read = || {
-            disk.look(path, |log| log.found.clone())
+            disk.look(path, |log| log.actual.clone())
                 .expect("it is there")
         };
         let mut store = open().store;

@@ -44,7 +44,7 @@ const fn onlooker(dir: &'static str, package: &'static str) -> Room {
 }
 
 /// The files of this machine are in there, too: pure rooms may name its traits, and their `clippy.toml` bans the files.
-pub(crate) const FILES: &str = "reweave-files";
+pub(crate) const FILES_PACKAGE: &str = "reweave-files";
 /// Tests of any room may use it, and no program may.
 pub(crate) const SIMULATED_DISK: &str = "reweave-sim-disk";
 
@@ -52,9 +52,9 @@ pub(crate) const SIMULATED_DISK: &str = "reweave-sim-disk";
 #[rustfmt::skip]
 pub(crate) const ROOMS: &[Room] = &[
     pure("common", "reweave-common", &[]),
-    shell("common/files", FILES, &[]),
+    shell("common/files", FILES_PACKAGE, &[]),
     pure("proto", "reweave-proto", &["reweave-common"]),
-    shell("proto/link", "reweave-link", &["reweave-proto", FILES]),
+    shell("proto/link", "reweave-link", &["reweave-proto", FILES_PACKAGE]),
     pure("agent/core", "reweave-agent-core", &["reweave-common"]),
     shell("agent", "reweave-agent", &["reweave-agent-core", "reweave-link"]),
     shell("agent/rdma", "reweave-rdma", &["reweave-common"]),
@@ -64,15 +64,15 @@ pub(crate) const ROOMS: &[Room] = &[
     pure("coordinator/planner/design", "reweave-design", &["reweave-sim"]),
     pure("coordinator/check", "reweave-check", &["reweave-common"]),
     pure("coordinator/core", "reweave-core", &["reweave-common", "reweave-repair", "reweave-design", "reweave-check"]),
-    pure("coordinator/replica", "reweave-replica", &[FILES]),
+    pure("coordinator/replica", "reweave-replica", &[FILES_PACKAGE]),
     pure("coordinator/formats", "reweave-formats", &["reweave-common"]),
-    shell("coordinator/history", "reweave-history", &["reweave-common", FILES]),
+    shell("coordinator/history", "reweave-history", &["reweave-common", FILES_PACKAGE]),
     shell("coordinator/driver", "reweave-driver", &["reweave-link", "reweave-formats"]),
     shell("coordinator", "reweave-coordinator",
           &["reweave-core", "reweave-replica", "reweave-formats", "reweave-history", "reweave-link"]),
     shell("coordinator/cli", "reweave-cli",
           &["reweave-link", "reweave-design", "reweave-check", "reweave-formats", "reweave-history"]),
-    shell("tests/disk", SIMULATED_DISK, &[FILES]),
+    shell("tests/disk", SIMULATED_DISK, &[FILES_PACKAGE]),
     shell("tests/lab", "reweave-lab", &["reweave-common"]),
     shell("tests/sim", "reweave-sim-cluster",
           &["reweave-agent-core", "reweave-core", "reweave-driver", "reweave-replica", SIMULATED_DISK]),
@@ -114,7 +114,7 @@ mod tests {
             [
                 "reweave-agent-core",
                 "reweave-common",
-                FILES,
+                FILES_PACKAGE,
                 "reweave-link",
                 "reweave-proto"
             ]
@@ -140,7 +140,7 @@ mod tests {
         for room in ROOMS.iter().filter(|room| room.pure) {
             for reached in room.reach() {
                 assert!(
-                    reached == FILES || room_of(reached).is_some_and(|r| r.pure),
+                    reached == FILES_PACKAGE || room_of(reached).is_some_and(|r| r.pure),
                     "{} -> {reached}",
                     room.package
                 );

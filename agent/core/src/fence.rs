@@ -302,14 +302,15 @@ impl Fence {
     }
 
     fn judge(&self, install: &Install) -> FenceVerdict {
-        if let Some((held, token)) = self.unnoted.filter(|&newer| is_older(install, newer)) {
+        let is_newer = |&(held, token): &(Generation, Token)| is_older(install, held, token);
+        if let Some((held, token)) = self.unnoted.filter(is_newer) {
             return FenceVerdict::Refuse(InstallRefusal::Older { held, token });
         }
         let Some(promised) = &self.record.promised else {
             return FenceVerdict::Follow;
         };
         let (held, token) = (promised.generation, promised.token);
-        if is_older(install, (held, token)) {
+        if is_older(install, held, token) {
             return FenceVerdict::Refuse(InstallRefusal::Older { held, token });
         }
         let same_generation = install.generation == held;
@@ -421,7 +422,7 @@ impl Fence {
     }
 }
 
-fn is_older(install: &Install, (held, token): (Generation, Token)) -> bool {
+fn is_older(install: &Install, held: Generation, token: Token) -> bool {
     install.token < token || install.generation < held
 }
 

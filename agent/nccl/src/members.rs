@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use reweave_common::collective::Rank;
 use reweave_common::lock::lock;
 
-/// Far more than frameworks make.
+/// The maximum number of communicators, far more than frameworks create.
 const MAX_MEMBERS: usize = 256;
 
 pub(crate) struct Members {
@@ -28,7 +28,7 @@ impl Members {
         }
     }
 
-    /// Its number, if there is room.
+    /// Registers a communicator, and returns its number. None if there are too many.
     pub(crate) fn join(&self, rank: Rank) -> Option<u8> {
         let mut places = lock(&self.places);
         let free = places.iter().position(Option::is_none);
@@ -43,7 +43,7 @@ impl Members {
         Some(number as u8)
     }
 
-    /// Its last work is still to be reported.
+    /// Unregisters a communicator. Its last work is still reported.
     pub(crate) fn leave(&self, number: u8) {
         if let Some(Some(member)) = lock(&self.places).get_mut(usize::from(number)) {
             member.left = Some(0);
@@ -62,7 +62,8 @@ impl Members {
         there.collect()
     }
 
-    /// The agent has the report. Forgets who left this many times ago, and says who they were.
+    /// Handles a sent report. Forgets the communicators that left this number of reports ago, and returns their
+    /// numbers.
     pub(crate) fn handle_sent(&self, times: u64) -> Vec<u8> {
         let mut places = lock(&self.places);
         let numbered = (0..=u8::MAX).zip(places.iter_mut());
@@ -76,7 +77,7 @@ impl Members {
     }
 }
 
-/// Null is no context.
+/// Converts a number to a context, which is never null.
 pub(crate) fn to_context(member: u8) -> *mut c_void {
     without_provenance_mut(usize::from(member) + 1)
 }

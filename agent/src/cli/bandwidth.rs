@@ -126,7 +126,7 @@ fn tell(path_result: &[PathResult], form: Form) {
         }
         let host = |(host, paths)| json!({ "host": host, "paths": paths });
         let hosts: Vec<_> = hosts.into_iter().map(host).collect();
-        out::line(json!({ "hosts": hosts }));
+        out::json(&json!({ "hosts": hosts }));
         return;
     }
     let rows: Vec<_> = path_result.iter().map(row).collect();

@@ -28,7 +28,7 @@ impl Collectives {
         thread::sleep(self.watched.over_ms);
         let readings = listener.readings();
         match self.watched.output.form {
-            Form::Json => out::line(json!({ "ranks": readings })),
+            Form::Json => out::json(&json!({ "ranks": readings })),
             Form::Table if readings.is_empty() => out::line("no job reports collectives here"),
             Form::Table => tell(&readings),
         }

@@ -131,7 +131,7 @@ impl From<Vec<Reading>> for InterfaceDelta {
 
 fn tell(seen: &InterfaceDelta, output: Output) {
     if output.form == Form::Json {
-        out::line(as_json(seen));
+        out::json(&as_json(seen));
         return;
     }
     let rows: Vec<_> = seen

@@ -40,7 +40,7 @@ pub(super) fn facts(asked: &Arguments) -> Result<(), AgentError> {
     };
     print_lacks(&facts.off);
     match asked.output.form {
-        Form::Json => out::line(serde_json::json!(facts)),
+        Form::Json => out::json(&facts),
         Form::Table => tell(&facts),
     }
     Ok(())

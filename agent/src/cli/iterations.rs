@@ -23,7 +23,7 @@ const READ_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
     let heard = hear(watched.over_ms, SharedGate::default())?;
     match (watched.output.form, heard) {
-        (Form::Json, rhythm) => out::line(json!({ "rhythm": as_json(&rhythm) })),
+        (Form::Json, rhythm) => out::json(&json!({ "rhythm": as_json(&rhythm) })),
         (Form::Table, Periodicity::Found(beat)) => tell(&beat),
         (Form::Table, Periodicity::Unknown { .. }) => {
             out::line("unknown; increase the measurement time");

@@ -4,10 +4,20 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::process::{self, ExitCode};
 
+use reweave_common::api_version::Versioned;
 use reweave_common::exit_code::{BAD_USAGE, DONE, FAILED};
+use serde::Serialize;
 
 pub(super) fn line(text: impl Display) {
     print(format_args!("{text}\n"));
+}
+
+/// Prints one JSON object on a line. The API version is its first field.
+pub(super) fn json(object: &impl Serialize) {
+    match serde_json::to_string(&Versioned::new(object)) {
+        Ok(text) => line(text),
+        Err(error) => fail(&error),
+    }
 }
 
 /// Prints data. The program ends if that fails, with success if the reader closed the pipe.
@@ -19,7 +29,12 @@ pub(super) fn print(text: impl Display) {
     if error.kind() == ErrorKind::BrokenPipe {
         process::exit(DONE.into());
     }
-    tell(format_args!("error: cannot print: {error}"));
+    fail(&error);
+}
+
+/// Ends the program: it has no other result.
+fn fail(why: &impl Display) -> ! {
+    tell(format_args!("error: cannot print: {why}"));
     process::exit(FAILED.into());
 }
 

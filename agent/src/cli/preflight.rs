@@ -56,7 +56,7 @@ pub(super) fn pre_flight(asked: &PreFlight) -> Result<(), AgentError> {
     }
     if !asked.yes {
         if asked.output.form == Form::Json {
-            out::line(json!({ "costs": costs, "hosts": [] }));
+            out::json(&json!({ "costs": costs, "hosts": [] }));
         }
         return Err(AgentError::NotConfirmed);
     }
@@ -142,7 +142,7 @@ fn pressed(host: Ipv4Addr, asked: &PreFlight) -> Result<Outcome, AgentError> {
 
 fn tell(costs: &[Cost], outcomes: &[Outcome], form: Form) {
     if form == Form::Json {
-        out::line(json!({ "costs": costs, "hosts": outcomes }));
+        out::json(&json!({ "costs": costs, "hosts": outcomes }));
         return;
     }
     let rows: Vec<_> = outcomes

@@ -100,7 +100,7 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
             .iter()
             .map(|(&host, all)| tally_json(tallies, host, all));
         let hosts: Vec<_> = hosts.collect();
-        out::line(json!({ "hosts": hosts, "strays": strays }));
+        out::json(&json!({ "hosts": hosts, "strays": strays }));
         return;
     }
     let rows: Vec<_> = hosts

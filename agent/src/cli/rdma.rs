@@ -69,7 +69,7 @@ fn facts(output: Output) -> Result<(), AgentError> {
         health: health(reader.read(&[], &Default::default())),
     };
     match output.form {
-        Form::Json => out::line(json!(facts)),
+        Form::Json => out::json(&facts),
         Form::Table => print_facts(&facts),
     }
     Ok(())
@@ -179,7 +179,7 @@ fn latency(asked: &RdmaLatencyOf) -> Result<(), AgentError> {
         }
     }
     if asked.output.form == Form::Json {
-        out::line(json!({ "latency": seen }));
+        out::json(&json!({ "latency": seen }));
         return Ok(());
     }
     let rows: Vec<_> = seen.iter().map(latency_row).collect();
@@ -229,7 +229,7 @@ fn bandwidth(peer: Ipv4Addr, budget_mib: u64, output: Output) -> Result<(), Agen
         return Ok(());
     };
     if output.form == Form::Json {
-        out::line(json!({ "bandwidth": seen, "rate_bits_per_s": seen.rate() }));
+        out::json(&json!({ "bandwidth": seen, "rate_bits_per_s": seen.rate() }));
         return Ok(());
     }
     let RdmaBandwidth { bytes, took, .. } = seen;

@@ -37,7 +37,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
 
 /// Prints `value` under `name` as one JSON object.
 pub(super) fn print_json(name: &str, value: &impl Serialize) {
-    out::line(json!({ name: value }));
+    out::json(&json!({ name: value }));
 }
 
 fn show_abilities(output: Output) -> Result<(), AgentError> {

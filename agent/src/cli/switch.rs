@@ -120,7 +120,7 @@ impl Hand {
         let words = self.switch.words_to(desired)?;
         let difference = Difference::between(&self.read()?, desired);
         if self.form == Form::Json {
-            out::line(json!({ "difference": difference, "commands": words }));
+            out::json(&json!({ "difference": difference, "commands": words }));
         } else {
             out::print(&difference);
             words.iter().for_each(out::line);
@@ -169,7 +169,7 @@ impl Hand {
 
     fn show_holding(&self, held: &ForwardingState) {
         if self.form == Form::Json {
-            out::line(json!(held));
+            out::json(held);
         } else {
             out::print(Difference::between(&ForwardingState::default(), held).bare());
         }

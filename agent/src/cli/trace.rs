@@ -217,7 +217,7 @@ fn print_path(path: &TracedPath, said: Option<Routers>, form: Form) {
             confirmed,
         } = path;
         let back = said.map(|said| said.back);
-        out::line(json!({
+        out::json(&json!({
             "flow": flow, "routers": routers, "confirmed": confirmed, "routers_back": back
         }));
         return;
@@ -258,12 +258,11 @@ fn print_spread(spread: &MultipathTrace, form: Form) {
     let forks = spread.forks();
     let silent = spread.silent_hops();
     if form == Form::Json {
-        let object = json!({
+        out::json(&json!({
             "forks": forks,
             "silent_hops": silent,
             "flows": spread.flows(),
-        });
-        out::line(format_args!("{object}"));
+        }));
         return;
     }
     let rows: Vec<_> = forks

@@ -59,7 +59,7 @@ pub(super) fn traffic(asked: &Arguments) -> Result<(), AgentError> {
         let now = clock::now();
         let seen = TrafficDelta::between(&before, &read, now.since(began));
         match asked.watched.output.form {
-            Form::Json => out::line(serde_json::json!(seen)),
+            Form::Json => out::json(&seen),
             Form::Table => tell(&seen),
         }
         if !asked.watch {

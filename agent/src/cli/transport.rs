@@ -7,7 +7,6 @@ use clap::{Args, Subcommand};
 use reweave_agent::error::AgentError;
 use reweave_agent::transport::{Hand, Marking, Network, Ports, Transport, Wanted};
 use reweave_common::exit_code;
-use serde_json::json;
 
 use super::{Form, Output, out};
 
@@ -95,7 +94,7 @@ impl OnTransport {
 
     fn show(&self, transport: &Transport) {
         match self.output.form {
-            Form::Json => out::line(json!(transport)),
+            Form::Json => out::json(transport),
             Form::Table => out::line(transport),
         }
     }

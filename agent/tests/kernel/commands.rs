@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::fabric::{Fabric, host, pin, some_flow, spine_of, wait_for, within};
 use crate::flows::shape;
@@ -47,11 +47,17 @@ pub(crate) fn unprivileged(node: &str, arguments: &[&str]) -> Output {
     })
 }
 
+/// The answer without its version, which is the first field.
 pub(crate) fn json_of(node: &str, arguments: &[&str]) -> Value {
     let run = agent(node, &[arguments, &["--output", "json"]].concat());
     let words = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{arguments:?}: {words}");
-    serde_json::from_slice(&run.stdout).expect("one JSON object")
+    let answer = String::from_utf8_lossy(&run.stdout);
+    let begins = answer.starts_with("{\"apiVersion\":\"reweave/v1\",");
+    assert!(begins, "{arguments:?}: {answer}");
+    let mut answer: Map<String, Value> = serde_json::from_str(&answer).expect("one JSON object");
+    answer.remove("apiVersion");
+    Value::Object(answer)
 }
 
 fn table_of(node: &str, arguments: &[&str]) -> String {

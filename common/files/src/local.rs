@@ -22,7 +22,7 @@ impl FileSystem for LocalFiles {
         fs::read(path)
     }
 
-    /// Without `O_APPEND`, by which Linux would write behind the end in place of [`FileHandle::overwrite`] (pwrite(2), bugs).
+    /// Opens the file without `O_APPEND`: with it, [`FileHandle::overwrite`] would write behind the end on Linux (pwrite(2), bugs).
     fn open(&self, path: &Path) -> io::Result<File> {
         let mut file = OpenOptions::new().write(true).open(path)?;
         file.seek(SeekFrom::End(0))?;
@@ -37,7 +37,7 @@ impl FileSystem for LocalFiles {
         File::create_new(path)
     }
 
-    /// Follows no link: root may write in a folder where a user has placed one.
+    /// Follows no symbolic link: root may write in a folder where a user has placed one.
     fn create_with_mode(&self, path: &Path, mode: u32) -> io::Result<File> {
         let mut options = OpenOptions::new();
         let file = options
@@ -45,11 +45,11 @@ impl FileSystem for LocalFiles {
             .create_new(true)
             .mode(0o600)
             .open(path)?;
-        // Whatever the umask.
+        // The umask has no effect on this call.
         file.set_permissions(Permissions::from_mode(mode))?;
         let folder = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
         if is_given_away(file.metadata()?.uid(), folder.uid()) {
-            // Some file systems allow root no such thing. The file stays root's there.
+            // Some file systems do not allow this even to root. There, the file stays root's.
             let _ = fchown(&file, Some(folder.uid()), Some(folder.gid()));
         }
         Ok(file)
@@ -86,7 +86,7 @@ impl FileSystem for LocalFiles {
         fs::create_dir_all(folder)
     }
 
-    /// An empty path is the folder of a bare name.
+    /// An empty path stands for the current folder: it is the parent of a bare name.
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         let is_bare = folder.as_os_str().is_empty();
         let folder = if is_bare { Path::new(".") } else { folder };
@@ -103,7 +103,7 @@ impl FileSystem for LocalFiles {
     }
 }
 
-/// By the owners of a new file and of its folder.
+/// Whether a new file with this owner is given to the owner of its folder.
 fn is_given_away(file_uid: u32, folder_uid: u32) -> bool {
     file_uid == ROOT_UID && folder_uid != ROOT_UID
 }

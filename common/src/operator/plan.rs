@@ -98,28 +98,32 @@ pub struct Base {
     pub addresses: Option<BTreeMap<Ipv4Addr, String>>,
 }
 
+/// The fields of a [`Base`], by numbers in place of names.
+#[derive(Debug, Clone, Copy)]
+pub struct BaseInputs<'a> {
+    pub pins: &'a [plan::Pin],
+    pub tables: &'a migration_plan::Tables,
+    pub circuits: &'a Circuits,
+    pub down: &'a BTreeSet<LinkId>,
+    pub capacity_floor: f64,
+    pub lossless: bool,
+    pub addresses: &'a BTreeMap<Ipv4Addr, NodeId>,
+}
+
 impl Base {
-    pub fn named(
-        (pins, tables_in_force, circuits_in_force): (
-            &[plan::Pin],
-            &migration_plan::Tables,
-            &Circuits,
-        ),
-        down: &BTreeSet<LinkId>,
-        (capacity_floor, lossless): (f64, bool),
-        addresses: &BTreeMap<Ipv4Addr, NodeId>,
-        fabric: &Fabric,
-    ) -> Self {
-        let named =
+    pub fn named(inputs: BaseInputs<'_>, fabric: &Fabric) -> Self {
+        let owner =
             |(&address, &node): (&Ipv4Addr, &NodeId)| (address, fabric.name(node).to_owned());
+        let pins = inputs.pins.iter();
+        let down = inputs.down.iter();
         Self {
-            pins: pins.iter().map(|pin| Pin::named(pin, fabric)).collect(),
-            tables: tables(tables_in_force, fabric),
-            circuits: circuits(circuits_in_force, fabric),
-            down: down.iter().map(|&link| fabric.link_name(link)).collect(),
-            capacity_floor,
-            lossless,
-            addresses: Some(addresses.iter().map(named).collect()),
+            pins: pins.map(|pin| Pin::named(pin, fabric)).collect(),
+            tables: tables(inputs.tables, fabric),
+            circuits: circuits(inputs.circuits, fabric),
+            down: down.map(|&link| fabric.link_name(link)).collect(),
+            capacity_floor: inputs.capacity_floor,
+            lossless: inputs.lossless,
+            addresses: Some(inputs.addresses.iter().map(owner).collect()),
         }
     }
 }
@@ -151,7 +155,8 @@ pub struct Wave {
 impl NamedMigration {
     pub fn named(
         migration: &migration_plan::MigrationPlan,
-        (tables_before, circuits_before): (&migration_plan::Tables, &Circuits),
+        tables_before: &migration_plan::Tables,
+        circuits_before: &Circuits,
         fabric: &Fabric,
     ) -> Self {
         let rounds =

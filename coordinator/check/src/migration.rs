@@ -36,11 +36,12 @@ pub fn check_step(network: &Network<'_>, step: MigrationStep<'_>) -> Result<(), 
 pub fn check_migration(
     network: &Network<'_>,
     migration_plan: &MigrationPlan,
-    (tables, circuits): (&Tables, &Circuits),
+    tables: &Tables,
+    circuits: &Circuits,
 ) -> Result<(), Vec<Unsound>> {
     let mut check = MigrationCheck::new(network);
     loop {
-        if let Some(verdict) = check.check_next(network, migration_plan, (tables, circuits)) {
+        if let Some(verdict) = check.check_next(network, migration_plan, tables, circuits) {
             return verdict;
         }
     }
@@ -55,7 +56,7 @@ pub struct MigrationCheck {
 }
 
 impl MigrationCheck {
-    /// From its first step on.
+    /// Starts before the first step.
     pub fn new(network: &Network<'_>) -> Self {
         Self {
             now: Now::of(network),
@@ -63,13 +64,14 @@ impl MigrationCheck {
         }
     }
 
-    /// Judges the next step, in the same network as those before. None while others follow it; then the verdict is that of
-    /// [`check_migration`].
+    /// Judges the next step, in the same network as the steps before. Returns None while other steps follow. After the last
+    /// step, the verdict is that of [`check_migration`].
     pub fn check_next(
         &mut self,
         network: &Network<'_>,
         migration_plan: &MigrationPlan,
-        (tables, circuits): (&Tables, &Circuits),
+        tables: &Tables,
+        circuits: &Circuits,
     ) -> Option<Result<(), Vec<Unsound>>> {
         if let Some((_, step)) = migration_plan.steps().nth(self.sound) {
             if let Err(found) = check_step(&self.now.seen_in(network), step) {

@@ -195,7 +195,7 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict,
     if steps.iter().all(|(_, why)| why.is_empty()) && !migration_plan.is_empty() {
         let mut wanted = circuits.clone();
         wanted.extend(plan.circuits.clone());
-        let arrives = check_migration(&under_way, &migration_plan, (&plan.tables, &wanted));
+        let arrives = check_migration(&under_way, &migration_plan, &plan.tables, &wanted);
         why.extend(texts(&arrives.err().unwrap_or_default()));
     }
     Ok(Verdict {

@@ -16,9 +16,8 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::pager::print_paged;
 use crate::report::Report;
-use crate::{Output, kept, print, print_report};
+use crate::{Output, kept, print_report};
 
 /// Write a fabric file from what agents see
 ///
@@ -57,11 +56,25 @@ impl Discover {
         let found = ask(&mut Coordinator::reach(reach)?)?;
         let text = text(&found);
         let fabric = Fabric::parse("the fabric", &text).map_err(CliError::Input)?;
-        match (&self.file, output) {
-            (Some(file), _) => keep(file, &text, &found, &fabric, output),
-            (None, Output::Table) => print_paged(&text),
-            (None, _) => print(output, &found, |_| {}),
+        match &self.file {
+            Some(file) => keep(file, &text, &found, &fabric, output),
+            None => print_report(output, &FabricAnswer { found, text }),
         }
+    }
+}
+
+/// The observations for scripts, and the text of the fabric file.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct FabricAnswer {
+    found: Discovered,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Report for FabricAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        page.text.push_str(&self.text);
     }
 }
 

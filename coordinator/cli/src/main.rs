@@ -523,12 +523,11 @@ fn show_history(
     print_report(output, &HistoryAnswer { history, names })
 }
 
-/// Prints a report.
+/// Prints the answer of a command: with its version for scripts, laid out as text otherwise.
 fn print_report(output: Output, report: &impl Report) -> Result<ExitCode, CliError> {
     match output {
         Output::Name => print_data(&lines(&report.names())),
-        Output::Wide => print(output, report, |page| report.lay_out_wide(page)),
-        _ => print(output, report, |page| report.lay_out(page)),
+        _ => print_paged(&text(output, report)?),
     }
 }
 
@@ -536,37 +535,25 @@ fn lines(names: &[String]) -> String {
     names.iter().map(|name| in_a_line(name) + "\n").collect()
 }
 
-/// Prints an answer: with its version for scripts, laid out as text otherwise.
-fn print(
-    output: Output,
-    value: &impl Serialize,
-    lay_out: impl FnOnce(&mut Page),
-) -> Result<ExitCode, CliError> {
-    print_paged(&text(output, value, lay_out)?)
+/// Formats one of several answers of a command.
+fn document(output: Output, report: &impl Report) -> Result<String, CliError> {
+    Ok(format!("{}{}", output.separator(), text(output, report)?))
 }
 
-/// Prints one of several answers of a command.
-fn document(
-    output: Output,
-    value: &impl Serialize,
-    lay_out: impl FnOnce(&mut Page),
-) -> Result<String, CliError> {
-    let text = text(output, value, lay_out)?;
-    Ok(format!("{}{text}", output.separator()))
-}
-
-fn text(
-    output: Output,
-    value: &impl Serialize,
-    lay_out: impl FnOnce(&mut Page),
-) -> Result<String, CliError> {
-    let versioned = Versioned::new(value);
+fn text(output: Output, report: &impl Report) -> Result<String, CliError> {
+    let mut page = Page::for_stdout();
     match output {
-        Output::Json => Ok(serde_json::to_string(&versioned).map_err(CliError::Json)? + "\n"),
-        Output::Yaml => serde_saphyr::to_string(&versioned).map_err(CliError::Yaml),
-        Output::Table | Output::Wide => {
-            let mut page = Page::for_stdout();
-            lay_out(&mut page);
+        Output::Json => {
+            let json = serde_json::to_string(&Versioned::new(report));
+            Ok(json.map_err(CliError::Json)? + "\n")
+        }
+        Output::Yaml => serde_saphyr::to_string(&Versioned::new(report)).map_err(CliError::Yaml),
+        Output::Table => {
+            report.lay_out(&mut page);
+            Ok(page.shown())
+        }
+        Output::Wide => {
+            report.lay_out_wide(&mut page);
             Ok(page.shown())
         }
         Output::Name => Err(CliError::NoNames),

@@ -98,8 +98,93 @@ fn prints_hostfile(command: &Command) -> bool {
 }
 
 #[cfg(test)]
+#[path = "../tests/json/offline_commands.rs"]
+mod offline_commands;
+
+#[cfg(test)]
+#[path = "../tests/json/session_commands.rs"]
+mod session_commands;
+
+#[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::ffi::OsString;
+
+    use clap::{ArgMatches, CommandFactory as _};
+
+    use super::offline_commands::OFFLINE_JSON_COMMANDS;
+    use super::session_commands::SESSION_COMMANDS;
+    use crate::Arguments;
+
+    /// A line of each command without JSON, and its name in the error.
+    const TEXT_ONLY: [(&str, &str); 7] = [
+        ("config check", "config check"),
+        ("dev", "dev"),
+        ("run -- true", "run"),
+        ("top", "top"),
+        ("export kubernetes --fabric f.toml", "export"),
+        ("completions bash", "completions"),
+        ("man --into man1", "man"),
+    ];
+
+    /// Commands with JSON that are not run to see its first field, and the reason.
+    const NOT_RUN: [(&str, &str); 9] = [
+        ("check", "it reads a plan that a coordinator has offered"),
+        (
+            "cluster join",
+            "a join listener answers it, over no session",
+        ),
+        ("plan repair", "it reads a designed topology"),
+        ("plan shard", "it reads a cluster file with several jobs"),
+        ("sim gather", "it reads shards: the test of sweeps runs it"),
+        ("sim history", "it reads a recorded history"),
+        ("sim replay", "it reads a binary graph of another simulator"),
+        ("sim trace", "it reads recorded traces"),
+        ("watch", "only a signal ends it: a unit test has its events"),
+    ];
+
+    /// The names of all commands that can be run.
+    fn runnable(command: &clap::Command, name: &str) -> BTreeSet<String> {
+        let mut all = BTreeSet::new();
+        for below in command.get_subcommands() {
+            let name = format!("{name} {}", below.get_name());
+            all.extend(runnable(below, name.trim_start()));
+        }
+        if !command.is_subcommand_required_set() {
+            all.insert(name.to_owned());
+        }
+        all
+    }
+
+    /// The name of the command that a line runs.
+    fn name_of(line: &str) -> String {
+        let words = ["reweave"].into_iter().chain(line.split(' '));
+        let mut matches: ArgMatches = Arguments::command().try_get_matches_from(words).unwrap();
+        let mut names = Vec::new();
+        while let Some((name, below)) = matches.remove_subcommand() {
+            names.push(name);
+            matches = below;
+        }
+        names.join(" ")
+    }
+
+    fn is_text_only(name: &str) -> bool {
+        let first = |text: &str| text.split(' ').next().map(str::to_owned);
+        TEXT_ONLY.iter().any(|(line, _)| first(line) == first(name))
+    }
+
+    /// The tests of their first field run them: a new command belongs into one of the lists.
+    #[test]
+    fn json_commands_are_run_or_excepted() {
+        let mut expected = runnable(&Arguments::command(), "");
+        expected.retain(|name| !is_text_only(name));
+        let lines = SESSION_COMMANDS.iter().chain(&OFFLINE_JSON_COMMANDS);
+        let mut listed: Vec<_> = lines.map(|line| name_of(line)).collect();
+        listed.extend(NOT_RUN.iter().map(|(name, _)| (*name).to_owned()));
+        let once: BTreeSet<_> = listed.iter().cloned().collect();
+        assert_eq!(once, expected);
+        assert_eq!(once.len(), listed.len(), "a command is listed twice");
+    }
 
     fn refusal(words: &str) -> Option<String> {
         let words = ["reweave"].into_iter().chain(words.split(' '));
@@ -111,15 +196,7 @@ mod tests {
 
     #[test]
     fn commands_without_json_refuse_json_output() {
-        for (words, name) in [
-            ("config check", "config check"),
-            ("dev", "dev"),
-            ("run -- true", "run"),
-            ("top", "top"),
-            ("export kubernetes --fabric f.toml", "export"),
-            ("completions bash", "completions"),
-            ("man --into man1", "man"),
-        ] {
+        for (words, name) in TEXT_ONLY {
             assert_eq!(refusal(words), None, "{words}");
             for form in ["json", "yaml"] {
                 let said = refusal(&format!("--output {form} {words}"));

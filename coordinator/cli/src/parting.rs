@@ -10,7 +10,7 @@ use std::{fs, io, mem, thread};
 
 use reweave_common::exit_code::SIGNAL_OFFSET;
 use reweave_common::lock::lock;
-use reweave_link::{Session, SessionClose};
+use reweave_link::{Session, SessionCloser};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -19,7 +19,7 @@ use crate::voice::print_note;
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// The open session; a program has one at a time.
-static OPEN_SESSION: Mutex<Option<SessionClose>> = Mutex::new(None);
+static OPEN_SESSION: Mutex<Option<SessionCloser>> = Mutex::new(None);
 /// Message printed when a signal ends this program.
 static SIGNAL_MESSAGE: Mutex<Option<String>> = Mutex::new(None);
 /// Held while another program runs that must not be orphaned, and by the thread that ends this one.
@@ -40,14 +40,14 @@ pub(crate) fn runtime() -> Result<&'static Runtime, CliError> {
 
 /// Registers the session, so that it is closed when a signal ends this program.
 pub(crate) fn opened(session: &Session) {
-    *lock(&OPEN_SESSION) = Some(session.parting());
+    *lock(&OPEN_SESSION) = Some(session.closer());
 }
 
 /// Closes the open session, if there is one.
 pub(crate) async fn part(why: &str) {
     let open = lock(&OPEN_SESSION).take();
     if let Some(open) = open {
-        open.say(why).await;
+        open.close(why).await;
     }
 }
 

@@ -23,6 +23,9 @@ mod running;
 #[path = "parting/scene.rs"]
 mod scene;
 #[cfg(test)]
+#[path = "json/session_commands.rs"]
+mod session_commands;
+#[cfg(test)]
 #[path = "parting/slurm.rs"]
 mod slurm;
 #[cfg(test)]

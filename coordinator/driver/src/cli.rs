@@ -1,11 +1,13 @@
 //! The command line.
 
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use reweave_common::api_version::Versioned;
 use reweave_common::circuit::{CircuitSet, NotSwitched, Switchover};
 use reweave_common::exit_code;
 use reweave_common::instruction::Token;
@@ -128,6 +130,12 @@ struct Desired {
     circuits: CircuitSet,
 }
 
+/// All circuits of one switch, as an object for scripts.
+#[derive(Serialize)]
+struct SwitchCircuits<'c> {
+    circuits: &'c CircuitSet,
+}
+
 impl Cli {
     /// Whether it is a service whose log machines read.
     pub(crate) fn logs_json(&self) -> bool {
@@ -147,7 +155,7 @@ impl Cli {
             Command::Run(service) => service.run(&config).await?,
             Command::Read { name } => {
                 let found = self.read(self.find(&config, name)?).await?;
-                self.show(&found.to_string(), &found)?;
+                self.show_circuits(&found)?;
             }
             Command::Diff {
                 name,
@@ -228,7 +236,7 @@ impl Cli {
     ) -> Result<(), DriverError> {
         let name = || optical.name.clone();
         match outcome {
-            Ok(found) if found == *desired => self.show(&found.to_string(), &found),
+            Ok(found) if found == *desired => self.show_circuits(&found),
             Ok(found) => Err(DriverError::Elsewhere {
                 name: name(),
                 found,
@@ -245,10 +253,17 @@ impl Cli {
         })
     }
 
+    fn show_circuits(&self, circuits: &CircuitSet) -> Result<(), DriverError> {
+        self.show(&circuits.to_string(), &SwitchCircuits { circuits })
+    }
+
     fn show(&self, text: &str, value: &impl Serialize) -> Result<(), DriverError> {
         let said = match self.output {
             Output::Text => voice::say(text),
-            Output::Json => voice::say(serde_json::json!(value)),
+            Output::Json => {
+                let json = serde_json::to_string(&Versioned::new(value));
+                json.map_err(io::Error::from).and_then(voice::say)
+            }
         };
         said.map_err(|source| DriverError::Print { source })
     }

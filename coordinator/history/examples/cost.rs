@@ -1,9 +1,8 @@
-//! What a history costs: bytes on disk by kind and resolution, seconds of a core, and memory.
+//! Measures the cost of a history: bytes on disk by kind and resolution, CPU seconds, and memory.
 //!
 //!     cargo run --release -p reweave-history --example cost -- FOLDER AGENTS SECONDS
 //!
-//! Each agent tells once a second of 2 links, 8 flows, 64 probed pairs and itself; figures vary as
-//! measured ones do.
+//! Each agent reports once a second 2 links, 8 flows, 64 probed pairs and itself. Figures vary like measured ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +22,7 @@ use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 use reweave_history::{Chronicle, Entry, Far, Probed, Rules};
 
-/// Whole hours keep the merging out of the measurement unless it is long.
+/// The start at a full hour keeps merges out of the measurement, unless it is long.
 const START_S: u64 = 1_795_183_200;
 
 fn main() {
@@ -57,13 +56,13 @@ fn main() {
     println!("{:.0} MiB at the most", peak_mib());
 }
 
-/// What it tells of once a second.
+/// The number of readings of an agent per second.
 const READINGS_PER_S: u64 = 1 + 2 + 64 + 8;
 
 struct Agent {
     number: u64,
     name: Arc<str>,
-    /// The way that its flows take.
+    /// The path of its flows.
     hops: Arc<str>,
 }
 
@@ -99,7 +98,7 @@ impl Agent {
     }
 }
 
-/// Microseconds of a core for each entry, when nothing is done with it.
+/// Returns the CPU time in microseconds to make each entry, without recording it.
 fn made_alone(crowd: &[Agent]) -> f64 {
     let times = 1 + 2_000_000 / (crowd.len() as u64 * READINGS_PER_S);
     let began_s = core_s();
@@ -113,7 +112,7 @@ fn made_alone(crowd: &[Agent]) -> f64 {
     (core_s() - began_s) / (times * READINGS_PER_S) as f64 / crowd.len() as f64 * 1e6
 }
 
-/// All that this process has used, as the kernel counts it: in hundredths.
+/// Returns the CPU time of this process by the kernel's count, in hundredths of a second.
 fn core_s() -> f64 {
     let line = fs::read_to_string("/proc/self/stat").expect("Linux");
     let (_, fields) = line.rsplit_once(')').expect("a name in brackets");

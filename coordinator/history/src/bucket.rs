@@ -1,4 +1,4 @@
-//! An object store as a shelf, or a part of one.
+//! A shelf in an object store, or in a part of one.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Shelf for Bucket {
     }
 }
 
-/// That something is not there is no failure.
+/// Treats a missing object as empty.
 fn if_there<T: Default>(outcome: Result<T, ShelfError>) -> Result<T, ShelfError> {
     match outcome {
         Err(ShelfError::Failed {

@@ -1,6 +1,6 @@
-//! The history as it is written: entries in, files out.
+//! The writing side of the history: entries in, files out.
 //!
-//! Nothing here waits for time, and the owner decides on which thread it is.
+//! Nothing in this module waits, and the owner chooses the thread.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::url::open;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     pub retention: Retention,
-    /// Rows wait at most this long in memory.
+    /// The maximum time that rows wait in memory.
     pub write_every: Duration,
-    /// This many links, flows and the like have series of their own.
+    /// The maximum number of series per kind, such as links and flows.
     pub most_series: usize,
 }
 
@@ -42,13 +42,13 @@ pub struct KeepingReport {
     /// Files that were merged into fewer, and files that were removed because they were old.
     pub merged: usize,
     pub removed: usize,
-    /// Files that cannot be read, found just now.
+    /// Files that were newly found to be unreadable.
     pub broken: Vec<String>,
-    /// Rows that were let go, since nothing could be written for too long.
+    /// Rows that were dropped because nothing could be written for too long.
     pub lost_rows: u64,
-    /// Of more series than are kept.
+    /// Entries of series beyond the limit.
     pub beyond: u64,
-    /// Of a time that was over.
+    /// Entries of a time window that was closed.
     pub late: u64,
 }
 
@@ -62,7 +62,8 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// `url` names a folder or an object store; `run` distinguishes this run's files from all others.
+    /// Opens a location to write. `url` names a folder or an object store. `run` distinguishes the files of this run
+    /// from all others.
     pub fn open(url: &str, rules: Rules, run: u64) -> Result<Self, ShelfError> {
         Self::on(open(url)?, rules, run)
     }
@@ -78,13 +79,13 @@ impl Chronicle {
         })
     }
 
-    /// Files that lie there and are none of ours.
+    /// Returns files at the location that do not belong to the history.
     pub fn foreign(&self) -> &[String] {
         self.keeper.foreign()
     }
 
-    /// Time goes on. What is due is written, and what is old removed. Whether it was time for that; an
-    /// error says what failed, and is tried again next time.
+    /// Advances the time: writes rows that are due and removes old files. Returns whether it was time for that. After
+    /// an error, the next call tries the failed operation again.
     pub fn advance(&mut self, now: Moment) -> Result<bool, KeeperError> {
         self.thinner.advance(now, &mut self.drafts)?;
         self.drafts.relieve()?;
@@ -107,14 +108,14 @@ impl Chronicle {
         self.thinner.observe(at, entry);
     }
 
-    /// Writes everything, over or not.
+    /// Writes all rows, even of open windows.
     pub fn close(&mut self) -> Result<bool, KeeperError> {
         self.thinner.finish(&mut self.drafts)?;
         self.write()?;
         Ok(true)
     }
 
-    /// The news since the last call.
+    /// Returns what happened since the last call.
     pub fn take_report(&mut self) -> KeepingReport {
         let lost = self.thinner.take_lost();
         self.report.beyond += lost.beyond;
@@ -128,7 +129,7 @@ impl Chronicle {
         Ok(self.keeper.save()?)
     }
 
-    /// One that cannot be made does not take the others with it.
+    /// Hands over finished files. A file that cannot be encoded does not prevent the others.
     fn keep(&mut self, drafts: BTreeMap<Place, Draft>) -> Result<(), TableError> {
         let mut outcome = Ok(());
         for (place, draft) in drafts {

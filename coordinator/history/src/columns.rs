@@ -1,5 +1,5 @@
-//! What was measured of many series of one kind, column by column: a row takes what its kind has, and
-//! nothing for what it lacks.
+//! Measurements of many series of one kind, column by column. A row has values for the columns of its kind, and none
+//! for others.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::row::{Cell, Gauge, Measures};
 
 #[derive(Debug)]
 pub(crate) struct Columns {
-    /// None at all: the row says nothing, with any other columns.
+    /// The number of readings of each row. A row with 0 readings is empty, whatever its other columns have.
     pub(crate) readings: Vec<u64>,
     pub(crate) gauges: Vec<Vec<Gauge>>,
     pub(crate) counters: Vec<Vec<Option<i64>>>,
     pub(crate) texts: Vec<Vec<Option<Arc<str>>>>,
 }
 
-/// Anything that has a value for each column.
+/// A value for each column.
 pub(crate) trait Values {
     fn readings(&self) -> u64;
     fn gauge(&self, column: usize) -> &Gauge;
@@ -41,7 +41,7 @@ impl Values for Measures {
     }
 }
 
-/// One row of columns, where it lies.
+/// A reference to one row of the columns.
 #[derive(Clone, Copy)]
 pub(crate) struct RowOf<'c> {
     columns: &'c Columns,
@@ -80,7 +80,7 @@ impl Columns {
         self.readings.len()
     }
 
-    /// Nothing where it says nothing.
+    /// Returns a row, or None if it is empty.
     pub(crate) fn row(&self, row: usize) -> Option<RowOf<'_>> {
         let said = self.readings.get(row).is_some_and(|&readings| readings > 0);
         said.then_some(RowOf { columns: self, row })
@@ -90,7 +90,7 @@ impl Columns {
         self.readings.iter().any(|&readings| readings > 0)
     }
 
-    /// Adds to what a row says; rows up to it come into being.
+    /// Adds values to a row, and creates the rows up to it.
     pub(crate) fn take(&mut self, row: usize, later: &impl Values) {
         if self.row(row).is_some() {
             return self.change(row, later, true);
@@ -122,19 +122,19 @@ impl Columns {
         grow(&mut self.texts, rows);
     }
 
-    /// Nothing of a row stays.
+    /// Empties a row.
     pub(crate) fn vacate(&mut self, row: usize) {
         if row < self.len() {
             self.change(row, &Measures::default(), false);
         }
     }
 
-    /// No row says anything any longer. Their texts stay, since most are the same next time.
+    /// Empties all rows. Their texts stay, because most are the same next time.
     pub(crate) fn hush(&mut self) {
         self.readings.fill(0);
     }
 
-    /// There are no rows any longer.
+    /// Removes all rows.
     pub(crate) fn clear(&mut self) {
         self.readings.clear();
         self.gauges.iter_mut().for_each(Vec::clear);

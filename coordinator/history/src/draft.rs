@@ -1,5 +1,5 @@
-//! Files in the making. Rows wait until there are enough for a group of a file, and groups until
-//! there are enough for a file; what waits is bounded.
+//! Files that are being filled. Rows wait until there are enough for a row group, and groups wait until there are
+//! enough for a file. Both are bounded.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,20 +15,20 @@ use crate::row::Row;
 use crate::table::TableError;
 use crate::write::Writer;
 
-/// This many rows are a group, which is written, and read, as one.
+/// The number of rows in a group, which is written and read as a unit.
 const ROWS_PER_GROUP: usize = 32_768;
-/// Of all kinds together, some tens of megabytes.
+/// The maximum number of waiting rows of all kinds together: some tens of megabytes.
 const MAX_PENDING_ROWS: usize = 2 * ROWS_PER_GROUP;
-/// A file takes no more beyond this.
+/// The size from which a file is complete.
 const MAX_FILE_BYTES: usize = 4 << 20;
-/// Of all files in the making.
+/// The maximum size of all files that are being filled.
 const MAX_DRAFT_BYTES: usize = 16 << 20;
 
-/// Rows as they wait for being written, column by column.
+/// Rows that wait to be written, column by column.
 #[derive(Debug)]
 pub(crate) struct Sheet {
     pub(crate) began: Vec<Moment>,
-    /// Of the series.
+    /// The names of the series.
     pub(crate) names: Vec<Arc<str>>,
     pub(crate) measures: Columns,
 }
@@ -52,8 +52,8 @@ impl Sheet {
         self.measures.push(values);
     }
 
-    /// Which row comes after which: series by series, each in the order of time. Neighbours are alike
-    /// then, and take little room. Those of one stretch came in this order.
+    /// Returns the order in which rows are written: by series, and each series by time. Neighbouring rows are then
+    /// similar and compress well. Rows of one window came in this order.
     pub(crate) fn order(&self) -> Vec<usize> {
         let mut order: Vec<_> = (0..self.len()).collect();
         if self.began.first() == self.began.last() {
@@ -71,21 +71,21 @@ impl Sheet {
     }
 }
 
-/// A file that may still take rows.
+/// A file that can still take rows.
 pub(crate) struct Draft {
     waiting: Sheet,
     file: Writer,
     rows: u64,
 }
 
-/// A file that takes no more.
+/// A complete file.
 pub(crate) struct Made {
     pub(crate) content: Bytes,
     pub(crate) rows: u64,
 }
 
 impl Draft {
-    /// `replaces` names files whose rows this one takes the place of.
+    /// Starts a file. `replaces` names the files whose rows it replaces.
     pub(crate) fn new(kind: Kind, replaces: &[String]) -> Result<Self, TableError> {
         Ok(Self {
             waiting: Sheet::new(kind),
@@ -94,7 +94,7 @@ impl Draft {
         })
     }
 
-    /// A whole file at once.
+    /// Makes a complete file of these rows.
     pub(crate) fn made(
         kind: Kind,
         replaces: &[String],
@@ -120,7 +120,7 @@ impl Draft {
         }
     }
 
-    /// Makes a group of the rows that wait.
+    /// Writes the waiting rows as a group.
     fn settle(&mut self) -> Result<(), TableError> {
         if self.waiting.len() == 0 {
             return Ok(());
@@ -143,7 +143,7 @@ impl Draft {
     }
 }
 
-/// One for each place that has rows.
+/// The drafts, one for each place with rows.
 #[derive(Default)]
 pub(crate) struct Drafts {
     drafts: BTreeMap<Place, Draft>,
@@ -157,7 +157,7 @@ impl Drafts {
         }
     }
 
-    /// Makes groups of what waits when that is too much.
+    /// Writes waiting rows as groups if there are too many.
     pub(crate) fn relieve(&mut self) -> Result<(), TableError> {
         let waiting: usize = self.drafts.values().map(|draft| draft.waiting.len()).sum();
         match waiting {
@@ -166,7 +166,7 @@ impl Drafts {
         }
     }
 
-    /// The parts that are large enough to be files, or all parts when their sum is too large.
+    /// Takes the drafts that are large enough for a file, or all drafts if their total is too large.
     pub(crate) fn take_large(&mut self) -> BTreeMap<Place, Draft> {
         let bytes: usize = self.drafts.values().map(Draft::bytes).sum();
         match bytes {

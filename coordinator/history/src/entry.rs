@@ -1,4 +1,4 @@
-//! One observation on its way into the history.
+//! One observation for the history.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::kind::Kind;
 use crate::row::{Gauge, Measures, whole};
 use crate::series::{Key, name};
 
-/// What is longer is cut: no honest text comes near it.
+/// The maximum length of a text. Longer texts are cut: no honest text comes near it.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
-/// What was observed once.
+/// A single observation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub(crate) kind: Kind,
@@ -31,13 +31,13 @@ pub struct Entry {
     pub(crate) measures: Measures,
 }
 
-/// What is kept of the probes of one flow: a few figures, where their tally takes a thousand bytes.
+/// A summary of the probes of one flow: a few figures instead of a tally of a thousand bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probed {
     pub flow: FlowKey,
     pub(crate) sent: u64,
     pub(crate) lost: u64,
-    /// The median, what one in a hundred exceeds, and the most; nothing when none was answered.
+    /// Median, 99th percentile and maximum. None if no probe was answered.
     pub(crate) network: Option<[Duration; 3]>,
 }
 
@@ -53,7 +53,7 @@ impl Probed {
     }
 }
 
-/// The far end of a link, where it is known.
+/// The far end of a link, if it is known.
 #[derive(Debug, Clone, Copy)]
 pub struct Far<'n> {
     pub node: &'n str,
@@ -117,7 +117,7 @@ impl Entry {
             .texts([far.map(|far| far.node.into())])
     }
 
-    /// `hops` is the way it takes, where that is known: see [`Entry::path`].
+    /// Makes the entry of a flow. `hops` is its path, if it is known: see [`Entry::path`].
     pub fn flow(
         node: &Arc<str>,
         to: Option<&Arc<str>>,
@@ -133,7 +133,8 @@ impl Entry {
             .texts([to.cloned(), hops])
     }
 
-    /// `hops` are `node/link`, one after the other, with the link's index in the fabric.
+    /// Makes the entry of a traced path. `hops` are `node/link`, one after the other, with the link's index in the
+    /// fabric.
     pub fn path(node: &Arc<str>, hops: Option<Arc<str>>, traced: &TracedPath) -> Self {
         let routers = traced.routers.iter();
         let routers = routers.map(|router| router.map_or("*".to_owned(), |ip| ip.to_string()));
@@ -151,7 +152,7 @@ impl Entry {
             .texts([to.cloned()])
     }
 
-    /// One of each signal.
+    /// Makes one entry per signal.
     pub fn health(node: &str, health: &Health) -> impl Iterator<Item = Self> {
         health.signals.iter().map(move |reading| {
             Self::new(Kind::Health, &[&node, &health.place, &reading.signal])
@@ -160,7 +161,8 @@ impl Entry {
         })
     }
 
-    /// Of a job's flows alone, or of all where that is empty; in one layer, or in all.
+    /// Makes the entry of an imbalance: of the flows of one job, or of all flows if `job` is empty; in one layer, or in
+    /// all layers if `layer` is empty.
     pub fn imbalance(job: &str, layer: &str, mean_fim_percent: f64, worst: &Imbalance) -> Self {
         let percent = |figure: f64| Some((figure * 10.0).round() as u64);
         Self::new(Kind::Imbalance, &[&job, &layer]).gauges([
@@ -204,12 +206,12 @@ impl Entry {
             .texts([to.cloned(), Some(short(&source.to_string()))])
     }
 
-    /// As ranks report it, whether or not the kernel sees it.
+    /// Makes the entry of a rate that ranks report, whether or not the kernel counts it.
     pub fn collectives(node: &str, to: &str, rate: Rate) -> Self {
         Self::new(Kind::Collectives, &[&node, &to]).gauges([Some(rate.bits_per_s())])
     }
 
-    /// `detail` is JSON.
+    /// Makes the entry of a host's state. `detail` is JSON.
     pub fn state(node: &str, what: &str, subject: &str, detail: &str) -> Self {
         Self::new(Kind::States, &[&node, &what, &subject]).texts([Some(short(detail))])
     }
@@ -232,7 +234,7 @@ impl Entry {
         Self::new(Kind::Pins, &[&node]).counters([Some(generation.0), Some(rules as u64)])
     }
 
-    /// `detail` is JSON, as are those of findings.
+    /// Makes the entry of a change. `detail` is JSON, as in entries of findings.
     pub fn change(what: &str, node: &str, generation: Generation, detail: &str) -> Self {
         Self::new(Kind::Changes, &[&what, &node, &generation]).texts([Some(short(detail))])
     }
@@ -241,7 +243,7 @@ impl Entry {
         Self::new(Kind::Findings, &[&generation, &what, &hop]).texts([Some(short(detail))])
     }
 
-    /// So much is missing here.
+    /// Makes the entry of a gap: this number of entries is missing.
     pub fn gap(why: &str, lost: u64) -> Self {
         Self::new(Kind::Gaps, &[&why]).gauges([Some(lost)])
     }

@@ -1,4 +1,4 @@
-//! A folder as a shelf, by the files that all durable state rests on.
+//! A shelf in a folder, through the files of durable state.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,29 +10,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use reweave_common::lock::lock;
-use reweave_files::{Entry, FileSystem, replace_through};
+use reweave_files::{DraftFile, Entry, FileSystem, replace_through};
 
 use crate::place::Place;
 use crate::shelf::{Listed, Shelf, ShelfError};
 
-/// Of files that are being written, and of those that a crash left behind.
+/// The suffix of files that are being written, or that a crash left behind.
 const UNFINISHED_SUFFIX: &str = ".new";
-/// A writer goes on in few folders at a time.
+/// The maximum number of folders that are known to be synced. A writer uses few folders at a time.
 const MAX_SYNCED_FOLDERS: usize = 256;
-/// More names in a row are not taken by other processes.
+/// The maximum number of draft names that are tried. Other processes take fewer in a row.
 const MAX_DRAFT_NAMES: usize = 100;
 
 #[derive(Debug)]
 pub(crate) struct Folder<F> {
     files: F,
     root: PathBuf,
-    /// Folders below whose names are surely on disk. One that is found may come from a process that was killed before it
-    /// synced the name.
+    /// The folders whose names are surely on disk. A folder that exists may come from a process that was killed before
+    /// it synced the name.
     synced: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl<F: FileSystem> Folder<F> {
-    /// Nothing is read or made yet.
+    /// Reads and creates nothing.
     pub(crate) fn at(files: F, root: &Path) -> Self {
         Self {
             files,
@@ -41,7 +41,7 @@ impl<F: FileSystem> Folder<F> {
         }
     }
 
-    /// Makes the folder where it is missing, and removes what crashes left in it.
+    /// Creates the folder if it is missing, and removes leftovers of crashes from it.
     pub(crate) fn make(&self) -> Result<(), ShelfError> {
         let made = self.make_root();
         made.map_err(|source| ShelfError::Folder {
@@ -53,7 +53,7 @@ impl<F: FileSystem> Folder<F> {
         Ok(())
     }
 
-    /// Whether it is there and can be read.
+    /// Checks that the folder exists and can be read.
     pub(crate) fn reach(&self) -> Result<(), ShelfError> {
         let reached = self.files.list(&self.root);
         reached.map(drop).map_err(|problem| ShelfError::Reach {
@@ -62,7 +62,7 @@ impl<F: FileSystem> Folder<F> {
         })
     }
 
-    /// The same where it is there. One that is missing can be made later.
+    /// Checks an existing folder in the same way. A missing folder can be created later.
     pub(crate) fn check(&self) -> Result<(), ShelfError> {
         match self.files.entry(&self.root) {
             Ok(Entry::Folder) => self.reach(),
@@ -73,8 +73,8 @@ impl<F: FileSystem> Folder<F> {
         }
     }
 
-    /// Folders are made from the top, each with its name on disk before the next. So a process that was killed meanwhile left at
-    /// most the lowest one with a name that may be lost.
+    /// Creates folders from the top, each with its name on disk before the next one. So a process that is killed leaves
+    /// at most the lowest folder with a name that may be lost.
     fn make_root(&self) -> io::Result<()> {
         let folders: Vec<_> = self.root.ancestors().collect();
         let missing = folders.iter().take_while(|it| self.is_missing(it));
@@ -95,7 +95,7 @@ impl<F: FileSystem> Folder<F> {
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// It is an entry of the folder above.
+    /// Syncs the name of a folder, which is an entry of the folder above.
     fn sync_name(&self, folder: &Path) -> io::Result<()> {
         match folder.parent() {
             Some(above) => self.files.sync_folder(above),
@@ -109,7 +109,7 @@ impl<F: FileSystem> Folder<F> {
             self.make_below(folder)?;
         }
         match self.replace(path, content) {
-            // An administrator has removed the folder, or another process has taken the draft for a leftover.
+            // An administrator removed the folder, or another process removed the draft as a leftover.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 lock(&self.synced).clear();
                 self.make_below(folder)?;
@@ -119,7 +119,7 @@ impl<F: FileSystem> Folder<F> {
         }
     }
 
-    /// Each is an entry of the one above, which has to reach the disk too.
+    /// Creates a folder below the root. Each new folder is an entry of the one above, which must be synced too.
     fn make_below(&self, folder: &Path) -> io::Result<()> {
         if self.is_missing(&self.root) {
             self.make_root()?;
@@ -136,10 +136,16 @@ impl<F: FileSystem> Folder<F> {
         Ok(())
     }
 
-    /// Another process may be writing the same file, also one of the same number on another machine.
+    /// Replaces a file. Another process may be writing the same file, even one with the same process id on another
+    /// machine.
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         for _ in 0..MAX_DRAFT_NAMES {
-            match replace_through(&self.files, &draft_of(path), path, content) {
+            let new = draft_of(path);
+            let draft = DraftFile {
+                path: &new,
+                mode: None,
+            };
+            match replace_through(&self.files, draft, path, content) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 written => return written,
             }
@@ -147,8 +153,8 @@ impl<F: FileSystem> Folder<F> {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Of files of the history: one writer makes those at a time, and writes again what it finds missing. Other files may be amid
-    /// their way. One that cannot be removed only takes space.
+    /// Removes leftovers of history files: only one writer creates those at a time, and it writes missing files again.
+    /// Other files may still be in progress. A leftover that cannot be removed only takes space.
     fn remove_leftovers(&self) {
         for folder in Place::all_folders() {
             let mut found = Vec::new();
@@ -159,7 +165,8 @@ impl<F: FileSystem> Folder<F> {
         }
     }
 
-    /// All files in and below a folder. What goes meanwhile is left out, and so is a name that no store has.
+    /// Finds all files in and below a folder. Files that disappear meanwhile are left out, and so are names that are
+    /// not UTF-8.
     fn find_into(&self, folder: &Path, found: &mut Vec<Listed>) -> io::Result<()> {
         for path in if_there(self.files.list(folder))? {
             match if_there(self.files.entry(&path).map(Some))? {
@@ -177,7 +184,8 @@ impl<F: FileSystem> Folder<F> {
     }
 }
 
-/// A name that no other writer of this process has: hidden, as readers of other makers leave out what begins with a dot.
+/// Returns a draft name that no other writer of this process has. It begins with a dot, because other readers ignore
+/// hidden files.
 fn draft_of(path: &Path) -> PathBuf {
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
     let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
@@ -187,8 +195,8 @@ fn draft_of(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Whether it was to become a file of the history. Earlier builds wrote `part-1.new` for `part-1.parquet`, and before those
-/// `part-1.parquet#1`.
+/// Whether the file was to become a history file. Earlier builds wrote `part-1.new` for `part-1.parquet`, and before
+/// that `part-1.parquet#1`.
 fn is_leftover(path: &str) -> bool {
     let Some((folder, name)) = path.rsplit_once('/') else {
         return false;
@@ -239,7 +247,7 @@ impl<F: FileSystem + Send> Shelf for Folder<F> {
     }
 }
 
-/// That something is not there is no failure.
+/// Treats a missing file or folder as empty.
 fn if_there<T: Default>(outcome: io::Result<T>) -> io::Result<T> {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
@@ -265,7 +273,7 @@ mod tests {
     const NAME: &str = "kind=links/hour=14/part-1.parquet";
     const HOUR_FOLDER: &str = "kind=links/resolution=1s/day=2026-11-20/hour=14";
 
-    /// Its name can be lost, and that of the folder above it.
+    /// The root of the tests. A loss of power can lose its name, and the name of the folder above it.
     fn root() -> PathBuf {
         Path::new(ROOT).join("reweave/history")
     }
@@ -289,7 +297,8 @@ mod tests {
         found.as_deref() == Some(&b"it"[..])
     }
 
-    /// At each operation, also where an earlier process was killed at it and has left folders that it did not sync.
+    /// Power is lost at each operation, also if an earlier process was killed there and left folders that it did not
+    /// sync.
     #[test]
     fn written_file_survives_power_loss() {
         for operation in 1.. {
@@ -302,7 +311,7 @@ mod tests {
             for other in others {
                 put(&again, other).unwrap();
             }
-            // No name that was not synced is kept.
+            // Unsynced names are lost.
             files.lose_power_but(1);
             for name in others.into_iter().chain(is_written.then_some(NAME)) {
                 assert!(is_whole(&files, name), "{operation}: {name}");
@@ -314,7 +323,7 @@ mod tests {
         }
     }
 
-    /// While the coordinator runs, and at any level. Nothing that is written later is lost.
+    /// A folder at any level is removed while the coordinator runs. Later writes are not lost.
     #[test]
     fn removed_folder_is_made_again() {
         let all = [
@@ -348,7 +357,7 @@ mod tests {
         assert_eq!(lock(&folder.synced).len(), 1);
     }
 
-    /// The other one may be amid the same file.
+    /// The other writer may be writing the same file.
     #[test]
     fn writers_share_no_draft() {
         let files = LossyFiles::exact();
@@ -380,7 +389,7 @@ mod tests {
         assert_eq!(folder.get(NAME).unwrap(), None);
     }
 
-    /// Of this build and of two earlier ones. What may be another program's stays.
+    /// Leftovers of this build and of two earlier ones are removed. Files that may belong to another program stay.
     #[test]
     fn leftovers_go_and_foreign_files_stay() {
         let files = LossyFiles::exact();

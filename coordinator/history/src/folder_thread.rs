@@ -1,7 +1,7 @@
-//! A folder that is waited for no longer than an object store.
+//! A folder with the same timeout as an object store.
 //!
-//! A system call on a mount whose server is gone may never return, and nothing ends it. So it hangs on a thread of its own, and
-//! the others get an error. Nothing else is tried there before that call has returned: then all goes on.
+//! A system call on a mount whose server is gone may never return, and nothing can end it. So it runs on a thread of
+//! its own, and callers get an error. The folder is not used again until that call has returned.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use reweave_files::FileSystem;
 use crate::folder::Folder;
 use crate::shelf::{Listed, STORE_TIMEOUT, Shelf, ShelfError};
 
-/// At a time, in one process. Each query has one, and one that hangs stays.
+/// The maximum number of threads in one process. Each query has one, and a thread that hangs stays.
 const MAX_THREADS: usize = 64;
 static THREADS: Mutex<usize> = Mutex::new(0);
 
@@ -25,15 +25,15 @@ type Task<F> = Box<dyn FnOnce(&Folder<F>) + Send>;
 #[derive(Debug)]
 pub(crate) struct FolderThread<F> {
     timeout: Duration,
-    /// None once the thread is to end.
+    /// None after the thread was asked to end.
     tasks: Option<Sender<Task<F>>>,
     thread: Option<JoinHandle<()>>,
-    /// Of the operation that was given up last: disconnected once that has returned.
+    /// The receiver of the last operation that was given up. It is disconnected once that operation has returned.
     given_up: Mutex<Option<Receiver<()>>>,
 }
 
 impl<F: FileSystem + Send + 'static> FolderThread<F> {
-    /// Made where it is missing.
+    /// Starts the thread, and creates the folder if it is missing.
     pub(crate) fn make(files: F, root: &Path) -> Result<Self, ShelfError> {
         let thread = Self::start(files, root, &THREADS)?;
         thread.wait("make", &root.display().to_string(), Folder::make)?;
@@ -46,7 +46,7 @@ impl<F: FileSystem + Send + 'static> FolderThread<F> {
         Ok(thread)
     }
 
-    /// Whether it can be read, where it is there.
+    /// Checks that the folder can be read, if it exists.
     pub(crate) fn check(files: F, root: &Path) -> Result<(), ShelfError> {
         let thread = Self::start(files, root, &THREADS)?;
         thread.wait("reach", &root.display().to_string(), Folder::check)
@@ -91,12 +91,12 @@ impl<F: FileSystem + Send + 'static> FolderThread<F> {
         let (done, answer) = mpsc::channel();
         let (running, over) = mpsc::channel();
         let task = move |folder: &Folder<F>| {
-            // It may have been given up.
+            // The caller may have given up.
             let _ = done.send(work(folder));
             drop(running);
         };
         if let Some(tasks) = &self.tasks {
-            // A thread that died takes none, and the answer is disconnected.
+            // A thread that died takes no task, and the answer is disconnected.
             let _ = tasks.send(Box::new(task));
         }
         answer.recv_timeout(self.timeout).unwrap_or_else(|_| {
@@ -111,7 +111,7 @@ fn is_underway(operation: Option<&Receiver<()>>) -> bool {
 }
 
 impl<F> Drop for FolderThread<F> {
-    /// A thread that hangs is left behind, and ends when its system call returns.
+    /// Leaves a hanging thread behind. It ends when its system call returns.
     fn drop(&mut self) {
         self.tasks = None;
         let hangs = is_underway(lock(&self.given_up).as_ref());
@@ -177,7 +177,7 @@ mod tests {
 
     const NAME: &str = "part-1.parquet";
     const OTHER_NAME: &str = "part-2.parquet";
-    /// For operations that never return meanwhile.
+    /// A timeout for operations that do not return during the test.
     const SHORT_TIMEOUT: Duration = Duration::from_millis(1);
 
     fn started(
@@ -199,7 +199,7 @@ mod tests {
         );
     }
 
-    /// What was refused meanwhile is not done later.
+    /// An operation that was refused while the folder hung is not done later.
     #[test]
     fn hung_folder_is_silent_until_back() {
         let files = LossyFiles::exact();
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// Each query leaves one behind while the folder hangs.
+    /// Each query leaves a thread behind while the folder hangs.
     #[test]
     fn hung_threads_are_bounded() {
         static STARTED: Mutex<usize> = Mutex::new(0);

@@ -1,5 +1,5 @@
-//! Keeps files on a shelf: writes new ones, holds what cannot be written yet, merges small ones, and
-//! takes away what is old.
+//! Manages the files on a shelf: writes new files, buffers files that cannot be written yet, merges small files and
+//! removes old ones.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -16,17 +16,17 @@ use crate::row::in_order;
 use crate::shelf::{Listed, Shelf, ShelfError};
 use crate::table::{Table, TableError, reach};
 
-/// What waits for a shelf that does not take it.
+/// The maximum size of files that wait because the shelf refuses them.
 pub(crate) const MAX_UNSAVED_BYTES: usize = 64 << 20;
-/// A file of this many rows is not worth merging with others.
+/// The number of rows from which a file is not merged with others.
 const MIN_UNMERGED_ROWS: u64 = 65_536;
-/// Into one file, since all its rows are in memory meanwhile, each in some hundred bytes.
+/// The maximum number of rows of a merged file. All of them are in memory during the merge, at some hundred bytes each.
 const MAX_MERGED_ROWS: u64 = 2 * MIN_UNMERGED_ROWS;
 const MAX_MERGED_FILES: usize = 128;
-/// Files that are made of others in one go, so that no writer waits for long.
+/// The maximum number of merges in one call, so that no writer waits for long.
 const MAX_MERGES: usize = 8;
 const MAX_REMOVED_FILES: usize = 256;
-/// Rows of a stretch may still come this long after its end.
+/// Rows of a time window may arrive this long after its end.
 const LATE_ROWS_TIMEOUT: Duration = Duration::from_mins(2);
 
 #[derive(Debug, Error)]
@@ -40,41 +40,41 @@ pub enum KeeperError {
 pub(crate) struct Keeper {
     shelf: Box<dyn Shelf>,
     retention: Retention,
-    /// What this run found, and since when it goes by the clock itself.
+    /// The newest row at the start of this run, and the time of the first query.
     found: NewestAtStart,
     /// Distinguishes the files of this run from all others.
     run: u64,
     number: u64,
-    /// With their rows.
+    /// The files, with the numbers of their rows.
     files: BTreeMap<Place, BTreeMap<FileName, u64>>,
-    /// Merged by a run that may have ended before it removed what they replace.
+    /// Files merged by a run that may have ended before it removed the files that they replace.
     unfinished: Vec<(Place, FileName)>,
-    /// Files that are named as no file of ours is.
+    /// Files whose names do not belong to the history.
     foreign: Vec<String>,
-    /// Merged, and perhaps written: they go before anything else is merged.
+    /// Merged files that were perhaps written. They are removed before the next merge.
     doubtful: Vec<(Place, FileName)>,
-    /// Of which it is known that they cannot be read: they are left where they are.
+    /// Files that are known to be unreadable. They stay in place.
     broken: BTreeSet<String>,
     unsaved: VecDeque<Unsaved>,
     unsaved_bytes: usize,
-    /// The last file could not be written.
+    /// True if the last file could not be written.
     is_failing: bool,
 }
 
-/// The newest that was there when this run began.
+/// The newest row at the start of this run.
 #[derive(Default)]
 struct NewestAtStart {
     newest: Option<Moment>,
-    /// When the first look was.
+    /// The time of the first query.
     first: Option<Moment>,
 }
 
 impl NewestAtStart {
-    /// A writer that is silent for longer than that is missed.
+    /// A running writer writes more often than this.
     const MAX_WRITE_GAP: Duration = Duration::from_hours(1);
 
-    /// A moment that is not long after what was written last: one start with a clock that is a year ahead
-    /// must not take away what was kept. After a longer rest, what is old goes once the next run has begun.
+    /// Returns a moment that is not long after the last write: a start with a clock that is a year ahead must not
+    /// remove the history. After a longer pause, old files are removed once the next run has begun.
     fn surely(&mut self, now: Moment) -> Moment {
         let first = *self.first.get_or_insert(now);
         let Some(newest) = self.newest else {
@@ -91,12 +91,12 @@ struct Unsaved {
     rows: u64,
 }
 
-/// What a look at the shelf led to.
+/// The result of one call of [`Keeper::tend`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tended {
     pub(crate) merged: usize,
     pub(crate) removed: usize,
-    /// Found broken, for the first time.
+    /// Files that were newly found to be unreadable.
     pub(crate) broken: Vec<String>,
 }
 
@@ -124,7 +124,7 @@ impl Keeper {
         for Listed { name: path, bytes } in keeper.shelf.list(None)? {
             match Place::parse(&path) {
                 Some((place, name)) => {
-                    // How many rows it has is not known; few take less than a byte.
+                    // The number of rows is unknown. Few rows take less than a byte.
                     keeper.add(place, name, bytes);
                 }
                 None => keeper.foreign.push(path),
@@ -144,8 +144,7 @@ impl Keeper {
         &self.foreign
     }
 
-    /// Takes a file of one place. How many rows had to be let go, since nothing could be written for
-    /// too long.
+    /// Takes a file of one place. Returns how many rows were dropped because nothing could be written for too long.
     pub(crate) fn take(&mut self, place: Place, made: Made) -> u64 {
         let Made { content, rows } = made;
         let unsaved = Unsaved {
@@ -170,12 +169,12 @@ impl Keeper {
         lost
     }
 
-    /// A shelf that failed is not asked again each time: it may take long to answer.
+    /// Writes waiting files, unless the shelf failed before: it may take long to answer.
     pub(crate) fn save_unless_failing(&mut self) -> Result<(), ShelfError> {
         if self.is_failing { Ok(()) } else { self.save() }
     }
 
-    /// Writes what waits, until something fails.
+    /// Writes waiting files until an error occurs.
     pub(crate) fn save(&mut self) -> Result<(), ShelfError> {
         self.is_failing = true;
         while let Some(next) = self.unsaved.front() {
@@ -190,8 +189,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes away what is old, and merges the files of one stretch that is over. Bounded: what is
-    /// left to do is done next time.
+    /// Removes old files, and merges the files of one ended period. The work per call is bounded, and the next call
+    /// continues.
     pub(crate) fn tend(&mut self, now: Moment) -> Result<Tended, KeeperError> {
         while let Some((place, name)) = self.doubtful.last() {
             self.shelf.remove(&place.path(name))?;
@@ -249,7 +248,7 @@ impl Keeper {
         places.find(|place| self.small(**place).len() > 1).copied()
     }
 
-    /// Files that are worth merging, as many as are in one go.
+    /// Returns the files to merge, up to the limit of one merge.
     fn small(&self, place: Place) -> Vec<FileName> {
         let files = self.files.get(&place).into_iter().flatten();
         let whole = |name: &FileName| !self.broken.contains(&place.path(name));
@@ -264,8 +263,8 @@ impl Keeper {
             .collect()
     }
 
-    /// One file takes the place of several, and says so; only then are those removed. A crash in
-    /// between leaves both, and the next run removes those that the new one names.
+    /// Merges files into one, which names the files that it replaces, and then removes these. A crash in between leaves
+    /// both, and the next run removes the replaced ones.
     fn merge(&mut self, place: Place, tended: &mut Tended) -> Result<(), KeeperError> {
         let mut rows = Vec::new();
         let mut names = Vec::new();
@@ -317,7 +316,7 @@ impl Keeper {
         names.iter().try_for_each(|name| self.remove(place, name))
     }
 
-    /// Nothing when it is gone or broken.
+    /// Loads a file. None if it is gone or unreadable.
     fn load(
         &mut self,
         place: Place,
@@ -357,13 +356,13 @@ impl Keeper {
     }
 }
 
-/// The table in a file, if the file is as it was written.
+/// Decodes a file, if its checksum is right.
 pub(crate) fn read(place: Place, name: &FileName, content: Bytes) -> Result<Table, TableError> {
     let always = Moment::default()..Moment::from_micros(u64::MAX);
     read_of(place, name, content, &always)
 }
 
-/// What a file holds of this time, and perhaps of the time around it.
+/// Decodes the rows of this time span, and perhaps of the time around it.
 pub(crate) fn read_of(
     place: Place,
     name: &FileName,
@@ -374,7 +373,7 @@ pub(crate) fn read_of(
     Table::decode(place.kind, content, time)
 }
 
-/// When the first and the last of what a file holds began.
+/// Returns the times of the first and the last row of a file.
 pub(crate) fn reach_of(
     place: Place,
     name: &FileName,

@@ -1,6 +1,6 @@
-//! What is kept, and in which columns: one table for each kind of observation.
+//! The kinds of observations. Each has a table with its own columns.
 
-/// One table.
+/// A kind of observation, with its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Agents,
@@ -22,25 +22,25 @@ pub enum Kind {
     Traffic,
 }
 
-/// The columns of a kind, besides the moment and the number of readings that each has.
+/// The columns of a kind, in addition to the time and the number of readings.
 #[derive(Debug)]
 pub(crate) struct Shape {
     /// The key that identifies a series.
     pub(crate) keys: &'static [&'static str],
-    /// What varies: each becomes its least, mean and most.
+    /// Gauges: each becomes minimum, mean and maximum.
     pub(crate) gauges: &'static [&'static str],
-    /// What counts up, or is a state: the last is kept.
+    /// Counters and states: the last value is kept.
     pub(crate) counters: &'static [&'static str],
     pub(crate) texts: &'static [&'static str],
 }
 
-/// No kind has more columns of a sort.
+/// The maximum number of columns of each sort.
 pub(crate) const MAX_GAUGES: usize = 5;
 pub(crate) const MAX_COUNTERS: usize = 4;
 pub(crate) const MAX_TEXTS: usize = 2;
 
 impl Kind {
-    /// In the order in which they are declared.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Self; 17] = [
         Self::Agents,
         Self::Changes,
@@ -124,7 +124,7 @@ const CHANGES: Shape = Shape {
     texts: &["detail"],
 };
 
-/// What ranks on one host send to ranks on another, as the ranks report it.
+/// The traffic from ranks on one host to ranks on another one, by the reports of the ranks.
 const COLLECTIVES: Shape = Shape {
     keys: &["node", "to_node"],
     gauges: &["rate_bits_per_s"],
@@ -146,7 +146,7 @@ const FLOWS: Shape = Shape {
     texts: &["to_node", "hops"],
 };
 
-/// What was not kept, since there was too much of it.
+/// Entries that were dropped because there were too many.
 const GAPS: Shape = Shape {
     keys: &["why"],
     gauges: &["lost"],
@@ -154,7 +154,7 @@ const GAPS: Shape = Shape {
     texts: &[],
 };
 
-/// Counters of errors and of other trouble.
+/// Counters of errors and other problems.
 const HEALTH: Shape = Shape {
     keys: &["node", "place", "signal"],
     gauges: &["grown"],
@@ -162,8 +162,7 @@ const HEALTH: Shape = Shape {
     texts: &[],
 };
 
-/// How unevenly flows are spread: of all of them, by layer, and of each job's alone. Figures are parts of
-/// a thousand.
+/// The imbalance of flows: of all flows, by layer, and of each job alone. Figures are in thousandths.
 const IMBALANCE: Shape = Shape {
     keys: &["job", "layer"],
     gauges: &[
@@ -211,7 +210,7 @@ const PINS: Shape = Shape {
     texts: &[],
 };
 
-/// What came of the probes of one flow, reading by reading.
+/// The probe results of one flow, reading by reading.
 const PROBES: Shape = Shape {
     keys: &["node", "protocol", "source", "destination"],
     gauges: &["sent", "lost", "median_ns", "p99_ns", "most_ns"],
@@ -219,7 +218,7 @@ const PROBES: Shape = Shape {
     texts: &["to_node"],
 };
 
-/// The beat of a job, as a host's traffic shows it.
+/// The iteration period of a job, by the traffic of a host.
 const RHYTHMS: Shape = Shape {
     keys: &["node"],
     gauges: &["period_ns", "gap_ns", "confidence_percent"],
@@ -227,7 +226,7 @@ const RHYTHMS: Shape = Shape {
     texts: &[],
 };
 
-/// What a host says of itself that is neither a figure nor counts up, as JSON.
+/// Reports of a host about itself that are neither gauges nor counters, as JSON.
 const STATES: Shape = Shape {
     keys: &["node", "what", "subject"],
     gauges: &[],
@@ -235,7 +234,7 @@ const STATES: Shape = Shape {
     texts: &["detail"],
 };
 
-/// With whom a host exchanged how much since its agent began to count.
+/// The traffic of a host by peer, since the start of its agent.
 const TRAFFIC: Shape = Shape {
     keys: &["node", "peer"],
     gauges: &[],

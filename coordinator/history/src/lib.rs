@@ -1,8 +1,8 @@
-//! What the cluster was like: observations thinned out to one row a second, ten seconds and five
-//! minutes, kept as Parquet in a folder or an object store, and read back.
+//! The history of a cluster: observations reduced to one row per second, ten seconds and five minutes. They are kept as
+//! Parquet in a folder or an object store, and read back.
 //!
-//! Written here is what agents report, which is not replicated: what is lost in a crash is the last
-//! minute at most, and what is there is whole.
+//! The history has the reports of agents, which are not replicated. A crash loses at most the last minute, and files
+//! are always complete.
 
 #[cfg(feature = "s3")]
 mod bucket;

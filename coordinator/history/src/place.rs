@@ -1,8 +1,8 @@
-//! Where a row lies: `kind=links/resolution=1s/day=2026-11-20/hour=14/part-….parquet`, so that
-//! programs which know Hive's way of naming folders find their columns in them.
+//! The location of a row: `kind=links/resolution=1s/day=2026-11-20/hour=14/part-….parquet`. Programs that know the
+//! folder names of Hive find their columns in it.
 //!
-//! A file's name says what it holds and its checksum, so that one glance tells whether a file is one
-//! of ours and whole. Names are never used twice.
+//! The name of a file has its content and its checksum. So the name alone shows whether a file belongs to the history
+//! and is complete. Names are never used twice.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use reweave_common::moment::Moment;
 use crate::kind::Kind;
 use crate::resolution::{Resolution, floor};
 
-/// The rows of one kind and resolution in one hour, or in one day.
+/// The folder of the rows of one kind and resolution in one hour, or in one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) kind: Kind,
@@ -20,11 +20,11 @@ pub(crate) struct Place {
     pub(crate) start: Moment,
 }
 
-/// Of one file in its place.
+/// The name of one file in its folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileName {
     pub(crate) merged: bool,
-    /// Of the run that wrote it.
+    /// The number of the run that wrote it.
     pub(crate) run: u64,
     pub(crate) number: u64,
     pub(crate) checksum: u32,
@@ -47,14 +47,14 @@ impl Place {
         format!("kind={}/resolution={}", kind.name(), resolution.name())
     }
 
-    /// The folders of all kinds and resolutions.
+    /// Returns the folders of all kinds and resolutions.
     pub(crate) fn all_folders() -> impl Iterator<Item = String> {
         Kind::ALL.into_iter().flat_map(|kind| {
             Resolution::ALL.map(|resolution| Self::folder_of_all(kind, resolution))
         })
     }
 
-    /// What all places of this kind and resolution on the same day begin with.
+    /// Returns the common beginning of all places of this kind and resolution on the same day.
     pub(crate) fn day_folder(&self) -> String {
         let all = Self::folder_of_all(self.kind, self.resolution);
         format!("{all}/day={}", &written(self.start)[..DATE_CHARS])
@@ -72,7 +72,7 @@ impl Place {
         format!("{}/{file}", self.folder())
     }
 
-    /// What a path says; nothing when it is none of ours.
+    /// Parses a path. None if the file does not belong to the history.
     pub(crate) fn parse(path: &str) -> Option<(Self, FileName)> {
         let (folder, name) = path.rsplit_once('/')?;
         let mut parts = folder.split('/');
@@ -88,29 +88,28 @@ impl Place {
     }
 }
 
-/// Of `2026-11-20T14:03:00Z`.
+/// The lengths and positions in `2026-11-20T14:03:00Z`.
 const DATE_CHARS: usize = 10;
 const HOUR_CHARS: std::ops::Range<usize> = 11..13;
 const MINUTE_CHARS: usize = 16;
 
-/// No calendar in use goes beyond.
+/// The end of the year 9999, the last one that RFC 3339 can write.
 const MAX_MOMENT: Moment = Moment::from_micros(253_402_300_799_000_000);
 
-/// A moment as people and programs write it, in UTC.
+/// Formats a moment in UTC, as in RFC 3339.
 pub fn written(at: Moment) -> String {
     let at = UNIX_EPOCH + Duration::from_micros(at.min(MAX_MOMENT).as_micros());
     humantime::format_rfc3339_micros(at).to_string()
 }
 
-/// This long after a moment, unless that moment cannot be written down.
+/// Returns the moment this long after another one. None if it cannot be written.
 pub fn later(at: Moment, by: Duration) -> Option<Moment> {
     let micros = u64::try_from(by.as_micros()).ok()?;
     let later = Moment::from_micros(at.as_micros().checked_add(micros)?);
     (later <= MAX_MOMENT).then_some(later)
 }
 
-/// A moment by the calendar, to the day, the minute or finer, or this long before `now`; nothing when the text is
-/// neither.
+/// Parses a moment: a date, a time to the minute or finer, or a duration before `now`. None if the text is neither.
 pub fn moment_of(text: &str, now: SystemTime) -> Option<Moment> {
     let at = match humantime::parse_rfc3339_weak(&to_the_second(text)) {
         Ok(at) => at,
@@ -120,7 +119,7 @@ pub fn moment_of(text: &str, now: SystemTime) -> Option<Moment> {
     u64::try_from(micros).ok().map(Moment::from_micros)
 }
 
-/// People leave out what is zero.
+/// Completes a time from which users left out zeros.
 fn to_the_second(text: &str) -> String {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let rest = match text.len() {

@@ -1,4 +1,4 @@
-//! How finely time is kept, and which stretches of it are kept together.
+//! Time resolutions of the history, and the periods of its folders.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Serialize for Resolution {
 }
 
 impl Resolution {
-    /// Each is a multiple of the one before.
+    /// All resolutions, finest first. Each is a multiple of the one before.
     pub const ALL: [Self; 3] = [Self::Second, Self::TenSeconds, Self::FiveMinutes];
 
     pub fn name(self) -> &'static str {
@@ -42,7 +42,7 @@ impl Resolution {
         }
     }
 
-    /// What lies in one folder.
+    /// The period that one folder holds.
     pub(crate) fn period(self) -> Duration {
         match self {
             Self::Second | Self::TenSeconds => Duration::from_hours(1),
@@ -51,7 +51,7 @@ impl Resolution {
     }
 }
 
-/// The last multiple of `width` that is not after `at`.
+/// Returns the last multiple of `width` that is not after `at`.
 pub(crate) fn floor(at: Moment, width: Duration) -> Moment {
     let width_us = u64::try_from(width.as_micros()).unwrap_or(u64::MAX).max(1);
     let at_us = at.as_micros();

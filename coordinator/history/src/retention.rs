@@ -1,10 +1,10 @@
-//! How long the history is kept, by default. `[history]` of the coordinator's file sets it.
+//! The default retention of the history. `[history]` in the coordinator's settings changes it.
 
 use std::time::Duration;
 
 use crate::resolution::Resolution;
 
-/// How long rows of each resolution are kept.
+/// The retention of rows, by resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     pub second: Duration,

@@ -1,4 +1,4 @@
-//! One line of a table: a series over one stretch of time.
+//! A row of a table: one series over one time window.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use reweave_common::moment::Moment;
 use crate::kind::{MAX_COUNTERS, MAX_GAUGES, MAX_TEXTS};
 use crate::series::Series;
 
-/// How a figure varied. Without a single reading it says nothing.
+/// Minimum, sum and maximum of a figure. Without a reading, it has no value.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Gauge {
     pub(crate) least: i64,
     pub(crate) most: i64,
-    /// Exact up to 2^53: nine million seconds of a thousand million each.
+    /// The sum is exact up to 2^53: nine million seconds at a thousand million each.
     pub(crate) sum: f64,
     pub(crate) count: u64,
 }
@@ -36,9 +36,9 @@ impl Gauge {
     }
 }
 
-/// What a row has in one column.
+/// The value of a row in one column.
 pub(crate) trait Cell: Clone + Default {
-    /// Takes in what was said afterwards.
+    /// Merges a later value.
     fn merge(&mut self, later: &Self);
 
     fn set(&mut self, value: &Self) {
@@ -72,7 +72,7 @@ impl Cell for Option<Arc<str>> {
         }
     }
 
-    /// Mostly it is the very text that is there already.
+    /// In most cases the text is already there.
     fn set(&mut self, value: &Self) {
         let is_same = match (&*self, value) {
             (Some(text), Some(value)) => Arc::ptr_eq(text, value),
@@ -84,8 +84,7 @@ impl Cell for Option<Arc<str>> {
     }
 }
 
-/// What was measured, once or many times, in the order of the columns of its kind; beyond these all
-/// is empty.
+/// Measurements, single or merged, in the order of the columns of the kind. Columns beyond these are empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Measures {
     pub(crate) readings: u64,
@@ -95,7 +94,7 @@ pub(crate) struct Measures {
 }
 
 impl Measures {
-    /// Takes in what was measured afterwards.
+    /// Merges later measurements.
     pub(crate) fn merge(&mut self, later: &Self) {
         self.readings += later.readings;
         merge(&mut self.gauges, &later.gauges);
@@ -111,14 +110,13 @@ fn merge<C: Cell>(cells: &mut [C], later: &[C]) {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
-    /// When the stretch began.
+    /// The start of the window.
     pub(crate) at: Moment,
     pub(crate) series: Series,
     pub(crate) measures: Measures,
 }
 
-/// Rows in the order of their series, each series in the order of time; what was said twice of one
-/// stretch becomes one row.
+/// Sorts rows by series, and each series by time. Rows of the same series and window are merged.
 pub(crate) fn in_order(mut rows: Vec<Row>) -> Vec<Row> {
     rows.sort_by(|a, b| (&a.series, a.at).cmp(&(&b.series, b.at)));
     rows.dedup_by(|later, row| {
@@ -131,7 +129,7 @@ pub(crate) fn in_order(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// No counter of a machine that exists is larger.
+/// Converts a counter. No counter of an existing machine exceeds this type.
 pub(crate) fn whole(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

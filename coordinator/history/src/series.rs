@@ -1,4 +1,4 @@
-//! What one line of a table speaks of, moment after moment.
+//! Time series: the subject of the rows of a table.
 
 use std::fmt::{Display, Write};
 use std::hash::{BuildHasher, RandomState};
@@ -9,20 +9,20 @@ use reweave_common::flow::FlowKey;
 
 use crate::kind::Kind;
 
-/// Stands between the parts of a name. No part has it. One byte.
+/// The separator between the parts of a name. It takes one byte, and no part contains it.
 const PART_SEPARATOR: char = '\u{1f}';
 const MAX_PART_BYTES: usize = 256;
 
-/// A series as rows name it.
+/// A series with its name in rows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Series {
     pub(crate) kind: Kind,
-    /// The values of its kind's keys, one after the other.
+    /// The values of the keys of its kind, one after the other.
     pub(crate) name: Arc<str>,
 }
 
 impl Series {
-    /// The values of its keys, as many as the kind has.
+    /// Returns the values of its keys, one for each key of the kind.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &str> {
         parts(&self.name)
     }
@@ -50,7 +50,7 @@ pub(crate) fn parts(name: &str) -> impl Iterator<Item = &str> {
     name.split(PART_SEPARATOR)
 }
 
-/// A series as entries name it: of a flow, which is reported every second, no text is made until it is known to be new.
+/// A series with its name in entries. Flows are reported every second, so their text is made only for a new series.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Flow(Arc<str>, FlowKey),
@@ -68,21 +68,21 @@ impl Key {
     }
 }
 
-/// The series of one kind, each under a number of its own as long as it is reported. Numbers of those that were
-/// forgotten are given again, so that they stay small.
+/// The series of one kind. Each has a number as long as it is reported. Numbers of forgotten series are reused, so that
+/// numbers stay small.
 #[derive(Debug, Default)]
 pub(crate) struct Roll {
-    /// By the hashes of their keys.
+    /// The numbers by the hashes of their keys.
     numbers: HashTable<u32>,
     hasher: RandomState,
-    /// By number; nothing where it was given back.
+    /// The keys by number. None if the number is free.
     keys: Vec<Option<Key>>,
     names: Vec<Arc<str>>,
-    /// By number, which was asked for next: most agents tell of the same in the same order.
+    /// The number that was requested after each number last time: most agents report the same series in the same order.
     after: Vec<u32>,
     last: u32,
     free: Vec<u32>,
-    /// Numbers in the order of their names, but for those that are new.
+    /// The numbers in the order of their names, without new ones.
     order: Vec<u32>,
     new: Vec<u32>,
 }
@@ -133,7 +133,7 @@ impl Roll {
         &self.names[number as usize]
     }
 
-    /// Moves new series to their places.
+    /// Sorts new series into the order.
     pub(crate) fn sort(&mut self) {
         let mut new = std::mem::take(&mut self.new);
         if new.is_empty() {
@@ -153,7 +153,7 @@ impl Roll {
         self.order = order;
     }
 
-    /// All numbers in the order of their names, as of the last [`Roll::sort`].
+    /// Returns all numbers in the order of their names, as of the last [`Roll::sort`].
     pub(crate) fn order(&self) -> &[u32] {
         &self.order
     }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn forgotten_number_is_reused() {
         let (mut roll, numbers) = of(&["a", "b", "c"]);
-        // B is what comes after A, and is gone then.
+        // B follows A, and is then forgotten.
         assert_eq!(roll.number(&key("a")), Some(numbers[0]));
         assert_eq!(roll.forget(|number| number == numbers[1]), [numbers[1]]);
         assert_eq!(roll.number(&key("b")), None);

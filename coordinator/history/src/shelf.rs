@@ -1,9 +1,9 @@
-//! Where files lie: a local folder, or an object store.
+//! The storage of files: a local folder, or an object store.
 //!
-//! All other state of Reweave is written by a file system alone. An object store is none: it takes a file whole in one
-//! request, and has no file to open, nothing to sync and no folders. So what both can do is here, and a
-//! [`Folder`](crate::folder::Folder) does it by a file system: a file is written aside, brought to disk and renamed. Both are
-//! waited for no longer than [`STORE_TIMEOUT`].
+//! All other state of Reweave goes through a file system. An object store is not one: it takes a whole file in one
+//! request, and has no open files, no sync and no folders. So this trait has what both can do. A
+//! [`Folder`](crate::folder::Folder) implements it on a file system: it writes a draft, syncs it and renames it.
+//! Operations of both have the timeout [`STORE_TIMEOUT`].
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thiserror::Error;
 
-/// A store that does not answer for this long is taken for gone.
+/// A store that does not answer for this long counts as unreachable.
 pub(crate) const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Error)]
@@ -60,7 +60,7 @@ pub enum ShelfError {
 }
 
 impl ShelfError {
-    /// Whether there can be no history at that place, even with every store reachable.
+    /// Whether no history can be at that location, even if every store is reachable.
     pub fn is_bad_input(&self) -> bool {
         matches!(
             self,
@@ -69,8 +69,8 @@ impl ShelfError {
     }
 }
 
-/// What it came from, in one line: errors of object stores say all that led to them, and again in
-/// each of those, with pages of XML between.
+/// Returns the innermost cause in one line. Errors of object stores repeat their causes at each level, with pages of
+/// XML between.
 fn innermost(problem: &object_store::Error) -> String {
     let problem: &dyn Error = problem;
     let chain = std::iter::successors(Some(problem), |&error| error.source());
@@ -83,11 +83,11 @@ fn innermost(problem: &object_store::Error) -> String {
 /// Files by name, each written once.
 pub(crate) trait Shelf: Send {
     fn put(&self, name: &str, content: Bytes) -> Result<(), ShelfError>;
-    /// Nothing where there is no such file.
+    /// Returns the content, or None if there is no such file.
     fn get(&self, name: &str) -> Result<Option<Bytes>, ShelfError>;
-    /// All files in and below a folder, or all there are.
+    /// Lists all files in and below a folder, or all files of the shelf.
     fn list(&self, folder: Option<&str>) -> Result<Vec<Listed>, ShelfError>;
-    /// Also when it is gone already.
+    /// Removes a file. A file that is already gone is no error.
     fn remove(&self, name: &str) -> Result<(), ShelfError>;
 }
 

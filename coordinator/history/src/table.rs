@@ -1,5 +1,4 @@
-//! The columns of a Parquet file, and its rows as they are read back. Which columns a kind has is in
-//! its [`Shape`](crate::kind::Shape).
+//! Reads the rows of a Parquet file. The columns of a kind are in its [`Shape`](crate::kind::Shape).
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -21,7 +20,7 @@ use crate::kind::Kind;
 use crate::row::{Gauge, Measures, Row};
 use crate::series::{Series, name, parts};
 
-/// Names of files that the rows of this one took the place of, a line each.
+/// The key of the names of replaced files, one per line.
 pub(crate) const REPLACES_KEY: &str = "reweave.replaces";
 
 #[derive(Debug, Error)]
@@ -36,7 +35,7 @@ pub enum TableError {
     OtherColumns { kind: &'static str },
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
@@ -44,7 +43,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The groups of rows that may hold something of this time: what they have besides comes with it.
+    /// Decodes the row groups that may have rows of this time span. Other rows of these groups are included.
     pub(crate) fn decode(
         kind: Kind,
         content: Bytes,
@@ -71,7 +70,7 @@ impl Table {
     }
 }
 
-/// When the first and the last stretch began that a file covers, as far as its groups say so.
+/// Returns the times of the first and the last window in a file, by the statistics of its groups.
 pub(crate) fn reach(kind: Kind, content: Bytes) -> Result<Option<[Moment; 2]>, TableError> {
     let file = opened(kind, content)?;
     let groups = file.metadata().row_groups().iter();
@@ -89,7 +88,7 @@ fn opened(kind: Kind, content: Bytes) -> Result<SerializedFileReader<Bytes>, Tab
     }
 }
 
-/// By the statistics of the column of moments, which is the first.
+/// Returns the first and the last time of a group, by the statistics of its first column.
 fn began(group: &RowGroupMetaData) -> Option<[Moment; 2]> {
     let Statistics::Int64(began) = group.columns().first()?.statistics()? else {
         return None;
@@ -145,7 +144,7 @@ pub(crate) fn schema(kind: Kind) -> Result<Type, ParquetError> {
     ))
 }
 
-/// Whether the columns that are read are there under these names and types, in this order.
+/// Whether the file has the expected columns with these names and types, in this order.
 fn same_columns(found: &Type, expected: &Type) -> bool {
     let columns = |of: &Type| -> Vec<_> {
         let fields = of.get_fields().iter();
@@ -245,7 +244,7 @@ impl<'g> ColumnReader<'g> {
     }
 }
 
-/// Values at their rows. A required column has no levels: every row has a value.
+/// Places values at their rows. A required column has no levels: every row has a value.
 fn spread_out<T>(values: Vec<T>, levels: &[i16], count: usize) -> Vec<Option<T>> {
     let mut values = values.into_iter();
     let present = |row: usize| levels.get(row).is_none_or(|&level| level > 0);
@@ -254,14 +253,14 @@ fn spread_out<T>(values: Vec<T>, levels: &[i16], count: usize) -> Vec<Option<T>>
         .collect()
 }
 
-/// What a row has in each column; nothing beyond these.
+/// Returns the values of a row, one per column, and default values beyond the columns.
 fn cells<T: Default, const N: usize>(columns: &mut [Vec<T>], row: usize) -> [T; N] {
     let mut columns = columns.iter_mut();
     let mut cell = || Some(std::mem::take(&mut columns.next()?[row]));
     std::array::from_fn(|_| cell().unwrap_or_default())
 }
 
-/// Names of series, of which the same often comes again and again.
+/// The names of series, shared because the same names are frequent.
 #[derive(Default)]
 struct Names {
     last: Arc<str>,
@@ -288,7 +287,7 @@ fn unsigned(value: Option<i64>) -> u64 {
         .unwrap_or(0)
 }
 
-/// A gauge as it is written.
+/// The columns of a gauge in a file.
 #[derive(Default)]
 struct Figures {
     least: Option<i64>,

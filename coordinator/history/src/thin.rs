@@ -1,8 +1,7 @@
-//! Many readings become one row per stretch of time: least, mean and most of what varies, the last
-//! of what counts up.
+//! Reduces readings to one row per time window: minimum, mean and maximum of gauges, and the last value of counters.
 //!
-//! Pure: the same entries at the same moments make the same rows. Memory is bounded by the number of
-//! series; what comes beyond is counted, and so is what comes after its stretch was closed.
+//! This module is pure: the same entries at the same times give the same rows. Memory is bounded by the number of
+//! series. Entries beyond the bound are counted, and so are entries after the end of their window.
 
 use reweave_common::moment::Moment;
 
@@ -18,27 +17,27 @@ use crate::table::TableError;
 #[derive(Debug)]
 pub(crate) struct Thinner {
     books: [Book; Kind::ALL.len()],
-    /// When the open stretch of each resolution began.
+    /// The start of the open window of each resolution.
     starts: [Moment; Resolution::ALL.len()],
     most_series: usize,
     lost: Lost,
 }
 
-/// What found no place since this was last asked.
+/// The entries that were dropped since the last query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// Of more series than are kept.
+    /// Entries of series beyond the limit.
     pub(crate) beyond: u64,
-    /// Of a stretch that was over.
+    /// Entries of a window that was closed.
     pub(crate) late: u64,
 }
 
-/// What is known of the series of one kind.
+/// The series of one kind.
 #[derive(Debug)]
 struct Book {
     kind: Kind,
     roll: Roll,
-    /// The open stretch of each resolution, by the numbers of series.
+    /// The open window of each resolution, by the numbers of series.
     open: [Columns; Resolution::ALL.len()],
 }
 
@@ -54,7 +53,7 @@ impl Thinner {
         }
     }
 
-    /// Time is `now`: closes what is over, the finest first, each on top of the one before.
+    /// Closes windows that have ended by `now`, finest first. Each coarser window gets the rows of the finer one.
     pub(crate) fn advance(&mut self, now: Moment, drafts: &mut Drafts) -> Result<(), TableError> {
         let mut outcome = Ok(());
         for (level, resolution) in Resolution::ALL.into_iter().enumerate() {
@@ -68,7 +67,7 @@ impl Thinner {
         outcome
     }
 
-    /// Closes everything, over or not.
+    /// Closes all windows, even before their end.
     pub(crate) fn finish(&mut self, drafts: &mut Drafts) -> Result<(), TableError> {
         let mut outcome = Ok(());
         for level in 0..self.starts.len() {
@@ -78,7 +77,7 @@ impl Thinner {
         outcome
     }
 
-    /// Of the stretch that is open: [`Thinner::advance`] comes first.
+    /// Adds an entry to the open window. Call [`Thinner::advance`] first.
     pub(crate) fn observe(&mut self, at: Moment, entry: &Entry) {
         if at < self.starts[0] {
             self.lost.late += 1;
@@ -94,7 +93,7 @@ impl Thinner {
         std::mem::take(&mut self.lost)
     }
 
-    /// Nothing when too many are known already.
+    /// Returns the number of a series, or None if there are too many series.
     fn number(&mut self, kind: Kind, key: &Key) -> Option<u32> {
         let known = self.books[kind as usize].roll.number(key);
         if known.is_some() {
@@ -104,7 +103,7 @@ impl Thinner {
         (all < self.most_series).then(|| self.books[kind as usize].roll.enroll(key.clone()))
     }
 
-    /// All kinds are closed even where one cannot be written.
+    /// Closes the windows of all kinds, even if one of them cannot be written.
     fn close(&mut self, level: usize, drafts: &mut Drafts) -> Result<(), TableError> {
         let at = self.starts[level];
         let mut outcome = Ok(());
@@ -132,7 +131,7 @@ impl Book {
         }
     }
 
-    /// Every row goes to the draft, and to the next coarser stretch.
+    /// Adds each row to the draft, and to the next coarser window.
     fn pass_on(&mut self, level: usize, at: Moment, draft: &mut Draft) -> Result<(), TableError> {
         self.roll.sort();
         let (open, coarser) = self.open.split_at_mut(level + 1);
@@ -151,7 +150,7 @@ impl Book {
         outcome
     }
 
-    /// Who said nothing in the whole of the longest stretch.
+    /// Forgets series without an entry in the whole coarsest window.
     fn forget_silent(&mut self) {
         let coarsest = &self.open[COARSEST_LEVEL];
         let is_silent = |number: u32| coarsest.row(number as usize).is_none();

@@ -1,4 +1,4 @@
-//! From what a person writes to where files lie.
+//! Storage locations from the URLs that users write.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use reweave_files::LocalFiles;
 use crate::folder_thread::FolderThread;
 use crate::shelf::{Shelf, ShelfError};
 
-/// A folder, `file:///folder`, or with the feature `s3` also `s3://bucket/prefix`, whose credentials
-/// and endpoint come from the environment as the tools of AWS name them.
+/// Opens a folder, `file:///folder`, or with the feature `s3` also `s3://bucket/prefix`. Its credentials and endpoint
+/// come from the environment variables of the AWS tools.
 pub(crate) fn open(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     match folder(url) {
         Some(folder) => Ok(Box::new(FolderThread::make(LocalFiles, folder)?)),
@@ -16,7 +16,7 @@ pub(crate) fn open(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     }
 }
 
-/// The same, and nothing is made.
+/// Opens a location without creating anything.
 pub(crate) fn open_to_read(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     match folder(url) {
         Some(folder) => Ok(Box::new(FolderThread::open(LocalFiles, folder)?)),
@@ -24,7 +24,7 @@ pub(crate) fn open_to_read(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     }
 }
 
-/// Whether there can be a history at all; not whether it can be reached just now.
+/// Checks that a history can be at this location. Whether it is reachable at present does not matter.
 pub fn check(url: &str) -> Result<(), ShelfError> {
     let Some(folder) = folder(url) else {
         return elsewhere(url).map(drop);
@@ -72,7 +72,7 @@ fn bucket(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
         url: url.to_owned(),
         problem,
     };
-    // The one who set another provider before has chosen it.
+    // If another provider was installed before, it stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let store = AmazonS3Builder::from_env().with_url(url).build();
     let rest = url.trim_start_matches("s3://");

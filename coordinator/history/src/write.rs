@@ -1,4 +1,4 @@
-//! Rows to a Parquet file, group by group.
+//! Writes rows to a Parquet file, group by group.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::row::{Gauge, whole};
 use crate::series::parts;
 use crate::table::{REPLACES_KEY, TableError, schema};
 
-/// Of the different numbers of a column: some two thousand.
+/// The maximum size of the dictionary of a column: some two thousand numbers.
 const MAX_DICTIONARY_BYTES: usize = 16 * 1024;
 
 pub(crate) struct Writer {
@@ -46,7 +46,7 @@ impl Writer {
         closed.map(drop).map_err(TableError::Encode)
     }
 
-    /// So far.
+    /// Returns the bytes written so far.
     pub(crate) fn bytes(&self) -> usize {
         self.file.bytes_written()
     }
@@ -63,9 +63,9 @@ fn begin(kind: Kind, replaces: &[String]) -> Result<SerializedFileWriter<Vec<u8>
     SerializedFileWriter::new(Vec::new(), schema, properties)
 }
 
-/// Where there are few different values, each is kept once. Beyond that, of whole numbers the
-/// differences are kept, since neighbouring rows are alike, and of others each byte beside its
-/// like.
+/// Returns the encodings. Columns with few different values use a dictionary. Other columns of whole numbers store
+/// differences, because neighbouring rows are similar. Other columns store each byte beside the same byte of the other
+/// values.
 fn properties(schema: &Type, replaces: &[String]) -> WriterProperties {
     let replaces = (!replaces.is_empty())
         .then(|| vec![KeyValue::new(REPLACES_KEY.to_owned(), replaces.join("\n"))]);
@@ -90,7 +90,7 @@ fn properties(schema: &Type, replaces: &[String]) -> WriterProperties {
     properties.build()
 }
 
-/// Rows in the order in which they are written.
+/// The rows in the order of writing.
 struct Sorted<'s> {
     sheet: &'s Sheet,
     order: &'s [usize],
@@ -124,7 +124,7 @@ impl Sorted<'_> {
         self.order.iter().map(|&row| value(&column[row])).collect()
     }
 
-    /// The columns of the keys: each name has a part for each.
+    /// Returns the columns of the keys. Each name has a part for each key.
     fn parts(&self, keys: usize) -> Vec<Vec<ByteArray>> {
         let names = || self.order.iter().map(|&row| &*self.sheet.names[row]);
         let mut slices = Slices::of(names());
@@ -145,7 +145,7 @@ impl Sorted<'_> {
     }
 }
 
-/// Many texts in one piece of memory, with one byte after each, and after each part of a name.
+/// Texts in one buffer, with a separator after each text and after each part of a name.
 struct Slices {
     all: Bytes,
     begin: usize,
@@ -173,7 +173,7 @@ fn micros(at: Moment) -> i64 {
     whole(at.as_micros())
 }
 
-/// A column in which some values may be missing.
+/// Writes a column with optional values.
 fn write_some<T: DataType>(
     group: &mut Group<'_>,
     values: impl Iterator<Item = Option<T::T>>,

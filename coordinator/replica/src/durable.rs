@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::effect::{Effect, LostLog, StartError};
 use crate::journal::{Batch, Saved};
-use crate::log_disk::LogDisk;
+use crate::log_storage::LogStorage;
 use crate::replica::Replica;
 use crate::store::{LogError, Store};
 use crate::timing::Timing;
@@ -19,7 +19,7 @@ pub const DISK_CHECK_INTERVAL_TICKS: u32 = 100;
 /// Used like a [`Replica`], except that [`persist`](Self::persist) executes an [`Effect::Persist`] and
 /// [`compact`](Self::compact) an [`Effect::Compact`].
 #[derive(Debug)]
-pub struct DurableReplica<D: LogDisk> {
+pub struct DurableReplica<D: LogStorage> {
     replica: Replica,
     store: Store<D>,
     ticks: u32,
@@ -42,7 +42,7 @@ pub enum Persisted {
     Waiting(LogError),
 }
 
-impl<D: LogDisk> DurableReplica<D> {
+impl<D: LogStorage> DurableReplica<D> {
     /// Continues from the content of this log.
     pub fn new(saved: &Saved, timing: Timing, store: Store<D>) -> Result<Self, StartError> {
         Ok(Self {

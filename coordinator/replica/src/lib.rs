@@ -4,7 +4,7 @@
 //! hands in ticks, messages of peers, proposals and reads, and executes its [`Effect`]s in order: messages to send,
 //! records to make durable, entries to apply. The meaning of entries and the content of snapshots are opaque to it.
 //!
-//! A [`Store`] keeps the log in a file through a [`LogDisk`]; a [`DurableReplica`] combines both.
+//! A [`Store`] keeps the log in a file through a [`LogStorage`]; a [`DurableReplica`] combines both.
 //!
 //! No input from a network or a disk is decoded as protobuf: messages and records are types of this crate in postcard.
 
@@ -14,7 +14,7 @@ mod effect;
 mod exact;
 mod introduction;
 mod journal;
-mod log_disk;
+mod log_storage;
 mod memory;
 mod reads;
 mod replica;
@@ -34,7 +34,7 @@ pub use effect::{
 pub use exact::decode_exact;
 pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
-pub use log_disk::{Compaction, LogDisk, LogFile};
+pub use log_storage::{Compaction, LogFile, LogStorage};
 pub use replica::{Founding, MAX_PROPOSAL_BYTES, MAX_STATE_BYTES, Proposal, Replica, Status};
 pub use store::{LogError, Opened, Store, Written, discard_compacted, write_compacted};
 pub use timing::Timing;

@@ -50,7 +50,7 @@ pub(super) struct TlsListener {
     running: JoinSet<Result<(WebConnection, SocketAddr), Turned>>,
     connections: SessionLimit<Principal>,
     refusals: Refusals,
-    telling: Interval,
+    report_interval: Interval,
 }
 
 /// The reason why a client was refused.
@@ -86,8 +86,8 @@ impl TlsListener {
             let why = "this coordinator has no signer";
             tracing::warn!("the TLS certificate is not one that browsers trust: {why}");
         }
-        let mut telling = interval(REFUSAL_REPORT_INTERVAL);
-        telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut report_interval = interval(REFUSAL_REPORT_INTERVAL);
+        report_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             faces: Faces::of(context.signing.clone()),
             listener,
@@ -96,7 +96,7 @@ impl TlsListener {
             running: JoinSet::new(),
             connections: SessionLimit::new(CONNECTION_LIMIT),
             refusals: Refusals::default(),
-            telling,
+            report_interval,
         }
     }
 
@@ -171,7 +171,7 @@ impl Listener for TlsListener {
                     // A panic is a bug, but a client that triggers it must not stop others from connecting.
                     Err(panic) => tracing::error!(%panic, "handshake interrupted"),
                 },
-                _ = self.telling.tick() => self.refusals.tell(&self.context.intake),
+                _ = self.report_interval.tick() => self.refusals.report(&self.context.intake),
             }
         }
     }

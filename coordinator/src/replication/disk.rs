@@ -7,13 +7,13 @@ use std::thread::{self, JoinHandle};
 
 use reweave_files::LocalFiles;
 use reweave_replica::{
-    Batch, Compaction, LogDisk, LogError, Written, discard_compacted, write_compacted,
+    Batch, Compaction, LogError, LogStorage, Written, discard_compacted, write_compacted,
 };
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LocalDisk;
 
-impl LogDisk for LocalDisk {
+impl LogStorage for LocalDisk {
     type Files = LocalFiles;
     type Compaction = LocalCompaction;
 

@@ -1,4 +1,4 @@
-//! Operators' requests about the membership: proposes the change, and answers when it is done.
+//! Operators' requests for membership changes: proposes the change, and answers when it is done.
 
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
@@ -10,12 +10,12 @@ type Reply = oneshot::Sender<Result<Status, Refused>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Orders {
-    /// Raft lets one change be under way.
+    /// The changes in progress. Raft allows one at a time.
     waiting: Vec<(Change, Reply)>,
 }
 
 impl Orders {
-    /// An operator who has left wants no answer.
+    /// Handles a request. An operator whose session has ended gets no answer.
     pub(super) fn take(&mut self, replica: &mut Replica, order: &MemberOrder, reply: Reply) {
         let status = replica.status();
         let leads = matches!(status.standing, Standing::Leads { .. });
@@ -34,7 +34,7 @@ impl Orders {
         }
     }
 
-    /// The membership is another one now.
+    /// Answers requests whose change is done, after a change of the membership.
     pub(super) fn settle(&mut self, replica: &Replica) {
         let members = replica.members();
         for (_, reply) in self.waiting.extract_if(.., |(it, _)| is_done(it, members)) {
@@ -42,7 +42,8 @@ impl Orders {
         }
     }
 
-    /// Whether what was proposed is agreed on, another leader knows.
+    /// Ends waiting requests when this coordinator no longer leads: only the next leader knows whether their changes
+    /// are agreed.
     pub(super) fn stand(&mut self, standing: Standing) {
         if let Standing::Follows { .. } = standing {
             for (_, reply) in self.waiting.drain(..) {

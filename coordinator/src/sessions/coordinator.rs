@@ -36,7 +36,7 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
         session: &session,
         context: &context,
         folder: OnceLock::new(),
-        answered: LastAnswer::default(),
+        last_sent: LastSentAnswer::default(),
         skew_us: AtomicI64::new(0),
         disk_is_full: AtomicBool::new(false),
         signs_until: Mutex::default(),
@@ -93,13 +93,13 @@ impl Fault {
     }
 }
 
-/// The last answer to the introductions of one coordinator.
+/// The answer last sent to the introductions of one coordinator.
 #[derive(Default)]
-struct LastAnswer(Mutex<Option<Answer>>);
+struct LastSentAnswer(Mutex<Option<Answer>>);
 
-impl LastAnswer {
-    /// Nothing where this is what the last one was.
-    fn news(&self, answer: Answer) -> Option<Answer> {
+impl LastSentAnswer {
+    /// Records the answer and returns it, or None if it equals the last one.
+    fn record_if_new(&self, answer: Answer) -> Option<Answer> {
         let mut last = lock(&self.0);
         if last.as_ref() == Some(&answer) {
             return None;
@@ -115,7 +115,7 @@ struct Peer<'s> {
     context: &'s ServerContext,
     /// The folder that the peer named at first.
     folder: OnceLock<FolderId>,
-    answered: LastAnswer,
+    last_sent: LastSentAnswer,
     /// The difference by which its clock is ahead of ours.
     skew_us: AtomicI64,
     disk_is_full: AtomicBool,
@@ -197,7 +197,7 @@ impl Peer<'_> {
         if let Answer::Expected = answer {
             self.context.settle(name, folder);
         }
-        if let Some(answer) = self.answered.news(answer) {
+        if let Some(answer) = self.last_sent.record_if_new(answer) {
             // A peer that has left needs no answer.
             let _ = PeerMessage::Answer(answer).send(self.session).await;
         }
@@ -281,14 +281,14 @@ mod tests {
     /// Introductions come every 10 s, and the list of members is the longest answer.
     #[test]
     fn repeated_member_list_is_not_sent() {
-        let last = LastAnswer::default();
+        let last = LastSentAnswer::default();
         let listed = || Answer::Member {
             id: MemberId(2),
             members: Members::default(),
         };
         for answer in [listed(), Answer::Expected, listed()] {
-            assert_eq!(last.news(answer.clone()), Some(answer.clone()));
-            assert_eq!(last.news(answer), None);
+            assert_eq!(last.record_if_new(answer.clone()), Some(answer.clone()));
+            assert_eq!(last.record_if_new(answer), None);
         }
     }
 }

@@ -18,22 +18,22 @@ use crate::replication::{Cluster, Wish};
 use crate::server_context::ServerContext;
 use crate::session_limit::Bounds;
 
-/// Instructions that a member has not taken yet. A few, unless it is stuck.
+/// The maximum number of instructions that a member has not taken yet. There are few, unless it is stuck.
 pub(super) const OUTBOX_LENGTH: usize = 64;
-/// Coordinators that reach each other have chosen one by then.
+/// The maximum time of an election: coordinators that reach each other have elected a leader by then.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(3);
-/// A redirected member leaves soon.
+/// The maximum time until a redirected member leaves.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Members that wait for this coordinator to lead: each, and once more when it was started again. There are
-/// as many of them as the fabric has.
+/// The limits of standby sessions: one per member, and one more after its restart. Their number is that of the nodes of
+/// the fabric.
 pub(crate) const STANDBY_SESSIONS: Bounds = Bounds {
     max_per_group: None,
     max_per_key: Some(2),
 };
 
-/// Signing takes a hundred times what anything else does that members ask for, and one certificate
-/// lasts for a day. Beyond, its own session waits.
+/// Returns the rate limit of renewals. Signing takes a hundred times as long as other requests of members, and one
+/// certificate lasts for a day. Beyond the limit, only the member's own session waits.
 pub(super) fn renewals() -> TokenBucket {
     TokenBucket::new(1, 3)
 }
@@ -43,10 +43,10 @@ pub(super) trait Kind {
     type Instruction: Send;
     type Message: From<Order<Self::Instruction>> + Serialize + SinceVersion + Send + Sync;
     const ROLE_NAME: &'static str;
-    /// The list as it is encoded in messages of this kind.
+    /// Returns the list that is encoded in messages of this kind.
     fn said(words: &EncodedLists) -> &EncodedMessage;
 
-    /// The same for a member that speaks an earlier version, or nothing where it cannot do without.
+    /// Returns the instruction for a member of an earlier version. None if the instruction needs a later version.
     fn for_version(instruction: Self::Instruction, _: Version) -> Option<Self::Instruction> {
         Some(instruction)
     }
@@ -71,7 +71,7 @@ pub(super) async fn stand_by<K: Kind>(
     }
 }
 
-/// Where there is no room to wait, the member has to go.
+/// Waits until this coordinator leads. A member without a standby slot has to leave.
 async fn wait<K: Kind>(session: &Session, context: &ServerContext) -> Result<(), Ending> {
     let slot = context.standby_sessions.try_acquire(session.peer().clone());
     let _slot = slot.map_err(|_| Ending::Replaced)?;
@@ -195,7 +195,7 @@ pub(super) async fn send_coordinators<K: Kind>(
     }
 }
 
-/// A member of an earlier version keeps the list that it was started with.
+/// Sends the list of coordinators. A member of an earlier version keeps the list that it was started with.
 async fn send_seats<K: Kind>(
     session: &Session,
     seats: Vec<CoordinatorAddress>,

@@ -47,8 +47,8 @@ pub(crate) async fn welcome(listener: &mut Listener, context: &ServerContext) ->
     cluster.mark_changed();
     let mut last = SessionId(0);
     let mut refusals = Refusals::default();
-    let mut telling = interval(REFUSAL_REPORT_INTERVAL);
-    telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut report_interval = interval(REFUSAL_REPORT_INTERVAL);
+    report_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -63,7 +63,7 @@ pub(crate) async fn welcome(listener: &mut Listener, context: &ServerContext) ->
             Ok(()) = cluster.changed() => {
                 listener.favour(cluster.borrow_and_update().directory.hosts());
             }
-            _ = telling.tick() => refusals.tell(&context.intake),
+            _ = report_interval.tick() => refusals.report(&context.intake),
         }
     }
 }

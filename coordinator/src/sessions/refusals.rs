@@ -7,7 +7,7 @@ use reweave_link::{LinkError, PeerRefusal};
 
 use crate::intake::{Event, Intake};
 
-/// Different refusals between two tellings; more are counted together.
+/// The limit of different refusals between two reports. Further ones are counted together.
 const MAX_DISTINCT_REFUSALS: usize = 32;
 
 /// The reason by which refusals are counted; operators see more detail.
@@ -126,11 +126,11 @@ impl Refusals {
         *times += 1;
     }
 
-    /// The log and the core hear of what came together since the last time.
-    pub(crate) fn tell(&mut self, intake: &Intake) {
+    /// Reports the refusals since the last report to the log and to the core.
+    pub(crate) fn report(&mut self, intake: &Intake) {
         for ((from, reason, why), times) in std::mem::take(&mut self.pending) {
             intake.note_refused(reason, times);
-            tell(intake, from.to_string(), why, times);
+            report_refusal(intake, from.to_string(), why, times);
         }
         let beyond = std::mem::take(&mut self.beyond);
         for (&reason, &times) in &beyond {
@@ -138,12 +138,12 @@ impl Refusals {
         }
         if !beyond.is_empty() {
             let why = "too many to list".to_owned();
-            tell(intake, "others".to_owned(), why, beyond.values().sum());
+            report_refusal(intake, "others".to_owned(), why, beyond.values().sum());
         }
     }
 }
 
-fn tell(intake: &Intake, from: String, why: String, times: u64) {
+fn report_refusal(intake: &Intake, from: String, why: String, times: u64) {
     match times {
         1 => tracing::warn!("peer refused: {from}: {why}"),
         _ => tracing::warn!("peer refused: {from}: {why} ({times} times)"),
@@ -168,7 +168,7 @@ mod tests {
                 own_problem: None,
             });
         }
-        refusals.tell(&intake);
+        refusals.report(&intake);
         let Ok(Event::TurnedAway { from, why, times }) = events.try_next() else {
             panic!("nothing is reported")
         };
@@ -190,7 +190,7 @@ mod tests {
             let why = "it did not complete the handshake".to_owned();
             refusals.add(everywhere, Reason::Handshake, why);
         }
-        refusals.tell(&intake);
+        refusals.report(&intake);
         let mut reported_count = 0;
         let mut lines = 0;
         while let Ok(Event::TurnedAway { times, .. }) = events.try_next() {
@@ -202,7 +202,7 @@ mod tests {
         for reason in [Reason::Certificate, Reason::Handshake] {
             assert_eq!(counts.refused_for(reason), 5000);
         }
-        refusals.tell(&intake);
+        refusals.report(&intake);
         assert!(events.try_next().is_err(), "nothing is reported twice");
     }
 }

@@ -65,7 +65,7 @@ pub struct ChainVerifier {
 }
 
 impl ChainVerifier {
-    /// With a digest that one of the lines must have.
+    /// Makes a verifier with a digest that one of the lines must have.
     pub fn expecting(wanted: Option<String>) -> Self {
         Self {
             wanted,

@@ -54,7 +54,7 @@ pub async fn connect(
     connect_as(addresses, ours, role, Hello::new(ours.cluster())).await
 }
 
-/// The same, with this build name.
+/// Connects as [`connect`] does, with this build name.
 pub async fn connect_as(
     addresses: &[SocketAddr],
     ours: &Identity,

@@ -35,7 +35,7 @@ pub enum LockedFolderError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// The lock lasts as long as this value.
+/// A locked folder. The lock lasts as long as this value.
 #[derive(Debug)]
 pub struct LockedFolder {
     path: PathBuf,

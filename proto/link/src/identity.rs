@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use reweave_common::member::{Admission, DenyList, Digest};
+use reweave_files::LocalFiles;
 use reweave_proto::name::{ClusterName, MemberName};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -147,7 +148,7 @@ impl Identity {
         &self.certified
     }
 
-    /// The same trust with another certificate, of any content.
+    /// Returns the same trust with another certificate, of any content.
     #[cfg(test)]
     pub(crate) fn showing(mut self, dir: &Path) -> Self {
         let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
@@ -220,7 +221,7 @@ fn certified(
     }
     let renewed = matching(&next, dir, provider, chain);
     if renewed.is_ok() {
-        pki::settle(dir)?;
+        pki::settle(&LocalFiles, dir)?;
     }
     renewed.or(held)
 }

@@ -52,7 +52,7 @@ pub use identity::Identity;
 pub use listener::Listener;
 pub use receive_limit::ReceiveLimitGuard;
 pub use reweave_proto::name::Role;
-pub use session::{Channel, EncodedMessage, Peer, Session, SessionClose};
+pub use session::{Channel, EncodedMessage, Peer, Session, SessionCloser};
 pub use token_bucket::TokenBucket;
 pub use transport::{HANDSHAKE_TIMEOUT, IDLE_TIMEOUT};
 pub use verify::{Credentials, PeerRefusal};

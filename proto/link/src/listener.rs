@@ -54,7 +54,7 @@ impl Listener {
         Self::bind_as(address, ours, accepted, Hello::new(ours.cluster()))
     }
 
-    /// The same, with this build name.
+    /// Listens as [`Listener::bind`] does, with this build name.
     pub fn bind_as(
         address: SocketAddr,
         ours: &Identity,

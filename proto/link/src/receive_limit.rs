@@ -76,7 +76,7 @@ impl ReceiveFlag {
 #[derive(Debug)]
 pub(crate) struct RateLimitedSocket {
     pub(crate) socket: Arc<dyn AsyncUdpSocket>,
-    /// At most this many packets come merged.
+    /// The maximum number of merged packets.
     pub(crate) together: usize,
     pub(crate) shares: ReceiveLimits,
     pub(crate) heard: ReceiveFlag,

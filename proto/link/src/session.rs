@@ -185,7 +185,7 @@ pub struct EncodedMessage {
 }
 
 impl EncodedMessage {
-    /// For connected members, which accept long messages.
+    /// Encodes a message for connected members, which accept long messages.
     pub fn new<T: Serialize + SinceVersion>(message: &T) -> Result<Self, LinkError> {
         let frame = frame::encode_within(MAX_ANSWER_BYTES, message);
         Ok(Self {
@@ -217,9 +217,9 @@ pub struct Session {
     pub(crate) connection: Connection,
     pub(crate) commands: ChannelStream,
     pub(crate) telemetry: ChannelStream,
-    /// On the connecting side, which has an endpoint per session.
+    /// The endpoint of the connecting side, which has one per session.
     pub(crate) endpoint: Option<Endpoint>,
-    /// On the accepting side.
+    /// The receive limits of the accepting side.
     pub(crate) shares: ReceiveLimits,
 }
 
@@ -310,7 +310,7 @@ impl Session {
         self.send_any(channel, message).await
     }
 
-    /// The same for a message to many peers.
+    /// Sends a message that is encoded for many peers.
     pub async fn send_ready(
         &self,
         channel: Channel,
@@ -401,8 +401,8 @@ impl Session {
         self.close_as(CLOSE_DONE, why).await;
     }
 
-    /// As [`Session::close`], where this side still starts: the other side gets [`LinkError::NotReady`], and knows that
-    /// what it has sent was not read.
+    /// Closes the session as [`Session::close`] does, but says that this side is still starting. The other side gets
+    /// [`LinkError::NotReady`], and knows that its messages were not read.
     pub async fn close_not_ready(self, why: &str) {
         self.close_as(CLOSE_NOT_READY, why).await;
     }
@@ -415,8 +415,8 @@ impl Session {
     }
 
     /// A handle that closes the session, for callers without the session itself.
-    pub fn parting(&self) -> SessionClose {
-        SessionClose(self.connection.clone())
+    pub fn closer(&self) -> SessionCloser {
+        SessionCloser(self.connection.clone())
     }
 
     /// An unreadable message hides where the next one starts, so the session ends.
@@ -437,12 +437,12 @@ impl Session {
 
 /// Closes a session when a program exits.
 #[derive(Clone)]
-pub struct SessionClose(Connection);
+pub struct SessionCloser(Connection);
 
-impl SessionClose {
+impl SessionCloser {
     /// Sends the reason, and returns once it is sent. If it is lost, the peer notices the silence: waiting for
     /// certainty would cost every command a tenth of a second.
-    pub async fn say(&self, why: &str) {
+    pub async fn close(&self, why: &str) {
         self.0.close(CLOSE_DONE, why.as_bytes());
         let sent = async {
             while self.0.stats().frame_tx.connection_close == 0 {

@@ -32,7 +32,7 @@ impl SharedDenyList {
         });
     }
 
-    /// In one step: several sessions may change them.
+    /// Changes the lists in one step: several sessions may change them.
     pub(crate) fn change(&self, change: impl FnOnce(&mut DenyLists)) {
         self.0.send_if_modified(|held| {
             let before = held.clone();

@@ -54,7 +54,7 @@ pub(crate) fn server(
         .map_err(LinkError::NoQuicCipher)
 }
 
-/// Nothing is kept of a session that another could go on with.
+/// Keeps no session state that another connection could resume.
 pub(crate) fn forgetful(mut config: rustls::ServerConfig, alpn: &[u8]) -> rustls::ServerConfig {
     config.alpn_protocols = vec![alpn.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -11,8 +11,7 @@ use tokio::time::{Instant, sleep};
 /// The fixed cost of a frame besides its bytes, since reading it is work.
 const FRAME_COST_BYTES: f64 = 512.0;
 
-/// A bucket that fills at a steady rate, of bytes or of anything else that is counted. Clones share
-/// it.
+/// A bucket that fills at a steady rate, in bytes or any other unit. Clones share it.
 #[derive(Debug, Clone)]
 pub struct TokenBucket(Arc<Mutex<TokenLevel>>);
 
@@ -20,7 +19,7 @@ pub struct TokenBucket(Arc<Mutex<TokenLevel>>);
 struct TokenLevel {
     per_s: f64,
     burst: f64,
-    /// Below nothing when more was taken than there was.
+    /// The current level. It is negative if more was taken than there was.
     left: f64,
     at: Instant,
 }
@@ -35,8 +34,8 @@ impl TokenBucket {
         })))
     }
 
-    /// Waits until as much as was taken has come in again. Where nothing is owed, others have their
-    /// turn and that is all: a sleep lasts until the next millisecond, however short it is.
+    /// Waits until the level is no longer negative. If it is not, this only yields to other tasks: a sleep lasts until
+    /// the next millisecond, however short it is.
     pub async fn wait(&self) {
         match self.pause() {
             Duration::ZERO => yield_now().await,
@@ -44,13 +43,13 @@ impl TokenBucket {
         }
     }
 
-    /// Waits, and takes one.
+    /// Waits, and then takes one unit.
     pub async fn take_one(&self) {
         self.wait().await;
         self.take(1.0);
     }
 
-    /// Whether there is anything left; then this much is taken.
+    /// Returns whether the level is positive, and takes this number of units if it is.
     pub(crate) fn has_room(&self, count: usize) -> bool {
         let mut bucket = lock(&self.0);
         bucket.fill();
@@ -61,7 +60,7 @@ impl TokenBucket {
         has_room
     }
 
-    /// A frame of this many bytes was read.
+    /// Takes the cost of a frame of this length.
     pub(crate) fn handle_frame(&self, length_bytes: usize) {
         self.take(length_bytes as f64 + FRAME_COST_BYTES);
     }

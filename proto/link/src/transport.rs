@@ -16,41 +16,42 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::LinkError;
 use crate::receive_limit::{RateLimitedSocket, ReceiveFlag, ReceiveLimits};
 
-/// From the first packet to the end of the hello.
+/// The maximum time from the first packet to the end of the hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
-/// From the first packet to the certificate, which the cluster has to write down first.
+/// The maximum time from the first packet to the certificate. The cluster has to log the admission first.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// A peer that is silent for longer is gone.
+/// A peer that is silent for this long counts as lost.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
-/// Clusters are near. Until measured, the general internet's third of a second would make each lost
-/// first packet cost a whole one.
+/// The round-trip time that is assumed before a measurement. QUIC's default for the internet is a third of a second,
+/// with which each lost first packet would cost a second.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
 const CHANNEL_COUNT: u32 = 2;
-/// What a peer may send ahead of its reader on one channel.
+/// The bytes that a peer may send ahead of its reader on one channel.
 const CHANNEL_WINDOW_BYTES: u32 = 256 << 10;
-/// Each channel can fill its own window and no more, so a full one takes nothing from the other.
+/// The bytes that a peer may send ahead on all channels. Each channel can fill only its own window, so a full channel
+/// takes nothing from the other.
 const SESSION_WINDOW_BYTES: u32 = CHANNEL_COUNT * CHANNEL_WINDOW_BYTES;
-/// The same for what waits to be acknowledged, with room for acknowledgements that come late.
+/// The maximum number of sent bytes without an acknowledgement, with room for late acknowledgements.
 const SEND_WINDOW_BYTES: u64 = 4 * CHANNEL_WINDOW_BYTES as u64;
 
-/// Unread or unsent datagrams; older ones are dropped.
+/// The buffer for unread or unsent datagrams. When it is full, the oldest datagrams are dropped.
 const MAX_DATAGRAM_BUFFER_BYTES: usize = 16 << 10;
 
 const JOIN_WINDOW_BYTES: u32 = 32 << 10;
 
-/// A storm of agents that all come back at once must fit: with the usual 208 KiB a third of four
-/// thousand were still outside after half a minute, with this none after three seconds.
+/// The receive buffer of a listener. All agents may reconnect at once: with the usual 208 KiB, a third of 4 000 agents
+/// were still outside after 30 s; with this size, none was after 3 s.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// What has come and was not looked at yet; beyond, it is turned away unseen.
+/// The limits of handshakes that wait. Further packets of new peers are refused without being read.
 pub(crate) struct Waiting {
     pub(crate) most: usize,
     pub(crate) bytes: u64,
 }
 
-/// A side that is connected to. Who comes stays at its address.
+/// The configuration of a listener. Clients may not change their address.
 pub(crate) fn server(
     crypto: QuicServerConfig,
     transport: Arc<TransportConfig>,
@@ -65,17 +66,17 @@ pub(crate) fn server(
     config
 }
 
-/// For the side that opens the channels.
+/// Returns the limits of the side that opens the channels.
 pub(crate) fn opening_side() -> Arc<TransportConfig> {
     limits(0)
 }
 
-/// For the side on which they are opened.
+/// Returns the limits of the side on which the channels are opened.
 pub(crate) fn accepting_side() -> Arc<TransportConfig> {
     limits(CHANNEL_COUNT)
 }
 
-/// For the join listener, whose peers open one stream and send little.
+/// Returns the limits of the join listener, whose peers open one stream and send little.
 pub(crate) fn door() -> Arc<TransportConfig> {
     let mut config = base(1);
     config
@@ -107,7 +108,7 @@ fn base(streams_from_peer: u32) -> TransportConfig {
     config
 }
 
-/// Somewhere to send from to `peer`.
+/// Opens an endpoint from which `peer` can be reached.
 pub(crate) fn client_endpoint(
     peer: SocketAddr,
     from: Option<IpAddr>,
@@ -127,7 +128,7 @@ pub(crate) fn client_endpoint(
     )
 }
 
-/// No peer is read beyond its share.
+/// Opens an endpoint that reads from no peer beyond its limit.
 pub(crate) fn endpoint(
     address: SocketAddr,
     config: EndpointConfig,
@@ -157,15 +158,15 @@ pub(crate) fn endpoint(
     open().map_err(|source| LinkError::Socket { address, source })
 }
 
-/// From here on each packet comes by itself. Room for packets that the kernel has put together takes 3 MiB,
-/// which are cleared for each session: half of the time that a thousand agents on one machine take to
-/// come back. A kernel that knows nothing of it puts nothing together.
+/// Turns off receive offload, and returns the number of packets per read. Buffers for merged packets take 3 MiB and are
+/// cleared for each session, which is half of the time that a thousand agents on one machine take to reconnect. A
+/// kernel without the option merges no packets.
 fn one_by_one(socket: &UdpSocket) -> usize {
     let _ = setsockopt(socket, UdpGroSegment, &false);
     1
 }
 
-/// Only a server is sent to by many.
+/// Opens a socket. Only a server's socket gets packets from many peers.
 fn udp_socket(address: SocketAddr, is_server: bool) -> io::Result<UdpSocket> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -179,7 +180,7 @@ fn udp_socket(address: SocketAddr, is_server: bool) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// The kernel gives what `net.core.rmem_max` allows, and we live with what we get.
+/// Requests a large receive buffer. The kernel grants what `net.core.rmem_max` allows.
 fn ask_for_a_large_buffer(socket: &Socket) {
     let asked = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
     let got_bytes = asked.and_then(|()| socket.recv_buffer_size());

@@ -114,7 +114,8 @@ pub(crate) struct PeerVerifier {
     denied: SharedDenyList,
     provider: Arc<CryptoProvider>,
     verdict: Arc<PeerVerdict>,
-    /// Where clients without a certificate are admitted: the authorities that browsers may choose certificates of.
+    /// The authorities whose certificates browsers may offer. Only for listeners that admit clients without a
+    /// certificate.
     hints: Option<Vec<DistinguishedName>>,
 }
 
@@ -135,8 +136,8 @@ impl PeerVerifier {
         }
     }
 
-    /// For listeners that admit clients without a certificate. Browsers get the authority's name, or they would offer
-    /// certificates of other services.
+    /// Makes a verifier for listeners that admit clients without a certificate. Browsers get the authority's name, or
+    /// they would offer certificates of other services.
     pub(crate) fn of_guests(
         ours: &Identity,
         accepted: &[Role],
@@ -149,7 +150,7 @@ impl PeerVerifier {
         })
     }
 
-    /// For a joining peer without a certificate.
+    /// Makes a verifier for a joining peer, which has no certificate.
     pub(crate) fn of_door(
         authority: TrustAnchor<'static>,
         cluster: ClusterName,

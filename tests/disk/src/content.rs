@@ -14,19 +14,21 @@ const MAX_STRAY_SECTORS: usize = 256;
 pub(crate) struct FileContent {
     pub(crate) is_folder: bool,
     /// As it is read.
-    pub(crate) now: Bytes,
-    pub(crate) synced: Bytes,
+    pub(crate) now: TrackedBytes,
+    pub(crate) synced: TrackedBytes,
     unsynced: Vec<Change>,
     /// How long writes were, by where they began.
     writes: BTreeMap<usize, usize>,
     pub(crate) reserved_until: u64,
 }
 
-/// The content of a file, twice.
+/// The content of a file, twice: a difference is damage.
 #[derive(Debug, Clone, Default)]
-pub struct Bytes {
-    pub found: Vec<u8>,
-    pub meant: Vec<u8>,
+pub struct TrackedBytes {
+    /// What the disk returns.
+    pub actual: Vec<u8>,
+    /// What was written, at the place where it belongs.
+    pub expected: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -49,7 +51,7 @@ impl FileContent {
     }
 
     pub(crate) fn allocated(&self) -> u64 {
-        self.reserved_until.max(self.now.meant.len() as u64)
+        self.reserved_until.max(self.now.expected.len() as u64)
     }
 
     /// How many bytes can be written from here on.
@@ -103,9 +105,9 @@ impl FileContent {
 
     /// At most these bytes are kept of what was appended. What was cut stays so unless none are.
     pub(crate) fn keep(&mut self, kept_bytes: usize) {
-        let synced_bytes = self.synced.found.len();
-        if self.now.found.starts_with(&self.synced.found) {
-            let length = (synced_bytes + kept_bytes).min(self.now.found.len());
+        let synced_bytes = self.synced.actual.len();
+        if self.now.actual.starts_with(&self.synced.actual) {
+            let length = (synced_bytes + kept_bytes).min(self.now.actual.len());
             self.now.truncate(length);
             self.synced.clone_from(&self.now);
         } else if kept_bytes > 0 {
@@ -117,7 +119,7 @@ impl FileContent {
     /// What is in memory is what was read from there.
     pub(crate) fn flip(&mut self, bit: usize) {
         for bytes in [&mut self.synced, &mut self.now] {
-            if let Some(byte) = bytes.found.get_mut(bit / 8) {
+            if let Some(byte) = bytes.actual.get_mut(bit / 8) {
                 *byte ^= 1 << (bit % 8);
             }
         }
@@ -126,7 +128,7 @@ impl FileContent {
     /// A start has taken what it found for what was written.
     pub(crate) fn believe(&mut self) {
         for bytes in [&mut self.now, &mut self.synced] {
-            bytes.meant.clone_from(&bytes.found);
+            bytes.expected.clone_from(&bytes.actual);
         }
     }
 
@@ -144,7 +146,7 @@ impl FileContent {
     }
 
     fn sector_away(&self, at: usize, drawn: usize) -> usize {
-        let sectors = self.now.meant.len() / SECTOR_BYTES;
+        let sectors = self.now.expected.len() / SECTOR_BYTES;
         // The last of them lies behind the end, so far that no write to come reaches it before a start: a torn one over it
         // would look like any torn write.
         let sectors = (0..sectors).chain([sectors + MAX_STRAY_SECTORS]);
@@ -154,10 +156,10 @@ impl FileContent {
     }
 }
 
-impl Bytes {
-    /// Whether it is damaged.
-    pub fn differs(&self) -> bool {
-        self.found != self.meant
+impl TrackedBytes {
+    /// Whether the disk returns something else than was written.
+    pub fn is_damaged(&self) -> bool {
+        self.actual != self.expected
     }
 
     fn change(&mut self, change: &Change) {
@@ -168,26 +170,26 @@ impl Bytes {
     }
 
     fn truncate(&mut self, length: usize) {
-        self.meant.truncate(length);
-        self.found.truncate(length);
+        self.expected.truncate(length);
+        self.actual.truncate(length);
     }
 
     /// What was never written reads as zeros.
-    fn lengthen(&mut self, [meant, found]: [usize; 2]) {
-        self.meant.resize(meant.max(self.meant.len()), 0);
-        self.found.resize(found.max(self.found.len()), 0);
+    fn lengthen(&mut self, [expected, actual]: [usize; 2]) {
+        self.expected.resize(expected.max(self.expected.len()), 0);
+        self.actual.resize(actual.max(self.actual.len()), 0);
     }
 
     fn write(&mut self, [at, lands]: [usize; 2], bytes: &[u8]) {
         let ends = [at, lands].map(|begin| begin + bytes.len());
         self.lengthen(ends);
-        self.meant[at..ends[0]].copy_from_slice(bytes);
-        self.found[lands..ends[1]].copy_from_slice(bytes);
+        self.expected[at..ends[0]].copy_from_slice(bytes);
+        self.actual[lands..ends[1]].copy_from_slice(bytes);
     }
 
     /// It is there or not, or some sectors of it are. What is appended may end anywhere.
     fn write_in_part(&mut self, [at, lands]: [usize; 2], bytes: &[u8], chance: &mut Chance) {
-        let is_appended = at >= self.meant.len();
+        let is_appended = at >= self.expected.len();
         match chance.below(4) {
             0 => {}
             1 if is_appended => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use reweave_files::{Entry, FileHandle, FileSystem};
 
 use crate::chance::Chance;
-use crate::content::{Bytes, FileContent};
+use crate::content::{FileContent, TrackedBytes};
 use crate::platter::{Platter, UNLIMITED_BYTES};
 
 /// This folder always exists, as a mount point does, and so does the folder of a bare name. Another root is lost with its name:
@@ -26,12 +26,12 @@ pub struct LossyFile {
     appends: bool,
 }
 
-/// The disk answers nothing meanwhile.
+/// While this value lives, all operations on the disk wait.
 #[derive(Debug)]
-pub struct Hang<'d>(MutexGuard<'d, Platter>);
+pub struct HangGuard<'d>(MutexGuard<'d, Platter>);
 
-impl Hang<'_> {
-    /// All operations that wait go on.
+impl HangGuard<'_> {
+    /// Lets all waiting operations continue.
     pub fn end(self) {
         drop(self.0);
     }
@@ -93,9 +93,9 @@ impl LossyFiles {
         self.platter().restart(UNLIMITED_BYTES as usize, true);
     }
 
-    /// An operation waits until this ends.
-    pub fn hang(&self) -> Hang<'_> {
-        Hang(self.platter())
+    /// Operations wait until the guard is dropped.
+    pub fn hang(&self) -> HangGuard<'_> {
+        HangGuard(self.platter())
     }
 
     /// As an administrator removes a folder, with all that lies in it.
@@ -141,15 +141,15 @@ impl LossyFiles {
         platter.syncs_fail = false;
     }
 
-    /// What this says of a file as it is found and as it was meant. Nothing where there is none.
-    pub fn look<T>(&self, path: &Path, look: impl FnOnce(&Bytes) -> T) -> Option<T> {
+    /// The result of `look` for the content of a file. None if there is no such file.
+    pub fn look<T>(&self, path: &Path, look: impl FnOnce(&TrackedBytes) -> T) -> Option<T> {
         self.platter().named(path).map(|content| look(&content.now))
     }
 
     /// What of a file surely survives a loss of power.
     pub fn synced(&self, path: &Path) -> Option<Vec<u8>> {
         let platter = self.platter();
-        Some(platter.named(path)?.synced.found.clone())
+        Some(platter.named(path)?.synced.actual.clone())
     }
 
     /// A start has taken what it found for what was written.
@@ -180,7 +180,7 @@ impl FileSystem for LossyFiles {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut platter = self.platter();
         let number = platter.find_file(path)?;
-        Ok(platter.file(number)?.now.found.clone())
+        Ok(platter.file(number)?.now.actual.clone())
     }
 
     fn open(&self, path: &Path) -> io::Result<LossyFile> {
@@ -255,7 +255,7 @@ impl FileHandle for LossyFile {
     fn length(&self) -> io::Result<u64> {
         let mut platter = self.disk.platter();
         platter.expect_power()?;
-        Ok(platter.file(self.number)?.now.meant.len() as u64)
+        Ok(platter.file(self.number)?.now.expected.len() as u64)
     }
 
     /// Linux would write behind the end of a file that was opened for that, and report success.
@@ -297,7 +297,7 @@ mod tests {
 
     const NAME: &str = "log";
     /// Where a bare name lies.
-    const FOLDER: &str = "";
+    const BARE_NAME_FOLDER: &str = "";
 
     /// What is read after a loss of power, by seed, of a file that was written before this was done to it.
     fn left_over(what: impl Fn(&LossyFiles, &mut LossyFile)) -> BTreeSet<Option<Vec<u8>>> {
@@ -307,7 +307,8 @@ mod tests {
             let mut file = disk.create(path).expect("there is room");
             file.write_all(&[1; 600]).expect("there is room");
             file.sync_all().expect("there is power");
-            disk.sync_folder(Path::new(FOLDER)).expect("there is power");
+            disk.sync_folder(Path::new(BARE_NAME_FOLDER))
+                .expect("there is power");
             what(&disk, &mut file);
             disk.lose_power();
             disk.read(path).ok()
@@ -353,7 +354,8 @@ mod tests {
         assert_eq!(left, BTreeSet::from([None, whole]));
         let left = left_over(|disk, _| {
             rename(disk);
-            disk.sync_folder(Path::new(FOLDER)).expect("there is power");
+            disk.sync_folder(Path::new(BARE_NAME_FOLDER))
+                .expect("there is power");
         });
         assert_eq!(left, BTreeSet::from([None]));
     }
@@ -424,7 +426,8 @@ mod tests {
             let mut file = disk.create(path).expect("there is room");
             file.write_all(&[1]).expect("there is room");
             file.sync_all().expect("there is power");
-            disk.sync_folder(Path::new(FOLDER)).expect("there is power");
+            disk.sync_folder(Path::new(BARE_NAME_FOLDER))
+                .expect("there is power");
             append(&mut file);
             let mut other = disk.create(Path::new("other")).expect("there is room");
             append(&mut other);

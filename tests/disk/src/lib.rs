@@ -8,7 +8,7 @@
 //! write. A sync that fails drops what it was to write, as Linux does.
 //! A disk that hangs answers nothing, as a mount whose server is gone.
 //!
-//! A file has its content twice: as it is found and as it was meant, so that damage is distinguished from what a loss of
+//! A file has its content twice: what the disk returns and what was written. So damage is distinguished from what a loss of
 //! power may do.
 
 pub mod chance;
@@ -16,5 +16,5 @@ mod content;
 mod files;
 mod platter;
 
-pub use content::Bytes;
-pub use files::{Hang, LossyFile, LossyFiles, ROOT};
+pub use content::TrackedBytes;
+pub use files::{HangGuard, LossyFile, LossyFiles, ROOT};

@@ -118,7 +118,7 @@ impl Platter {
         self.expect_power()?;
         match self.named(path) {
             Some(content) if !content.is_folder => Ok(Entry::File {
-                bytes: content.now.found.len() as u64,
+                bytes: content.now.actual.len() as u64,
             }),
             None if !is_root(path) => Err(io::ErrorKind::NotFound.into()),
             _ => Ok(Entry::Folder),
@@ -258,7 +258,7 @@ impl Platter {
             return Ok(());
         }
         self.expect_power()?;
-        let at = at.unwrap_or(self.file(number)?.now.meant.len());
+        let at = at.unwrap_or(self.file(number)?.now.expected.len());
         if let Err(error) = self.begin() {
             self.put(number, [at, at], &bytes[..bytes.len() / 2])?;
             return Err(error);
@@ -403,7 +403,7 @@ impl Platter {
         let Some(file) = self.files.get_mut(number) else {
             return;
         };
-        let bits = file.synced.found.len() * 8;
+        let bits = file.synced.actual.len() * 8;
         if let (1.., Some(chance)) = (bits, &mut self.chance) {
             file.flip(chance.below(bits));
         }

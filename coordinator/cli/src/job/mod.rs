@@ -8,10 +8,13 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use reweave_common::operator::{Request, Response};
 use reweave_formats::hostlist::{HostlistError, unfold};
+use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
-use crate::{Output, print};
+use crate::page::Page;
+use crate::report::Report;
+use crate::{Output, print_report};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Job {
@@ -51,30 +54,41 @@ impl Job {
             Self::Gate(gate) => gate.run(reach, output),
             Self::Freeze(Hosts { hosts }) => {
                 let hosts = hosts.clone();
-                froze(reach, output, &Request::Freeze { hosts }, "frozen")
+                let frozen = hosts_of_job(reach, &Request::Freeze { hosts })?;
+                print_report(output, &FreezeAnswer::Frozen(frozen))
             }
             Self::Thaw(Hosts { hosts }) => {
                 let hosts = hosts.clone();
-                froze(reach, output, &Request::Thaw { hosts }, "thawed")
+                let thawed = hosts_of_job(reach, &Request::Thaw { hosts })?;
+                print_report(output, &FreezeAnswer::Thawed(thawed))
             }
         }
     }
 }
 
-fn froze(
-    reach: &Reach,
-    output: Output,
-    request: &Request,
-    done: &str,
-) -> Result<ExitCode, CliError> {
+/// Freezes or thaws a job, and returns its hosts.
+fn hosts_of_job(reach: &Reach, request: &Request) -> Result<Vec<String>, CliError> {
     match Coordinator::reach(reach)?.ask(request)? {
-        Response::Froze { hosts } => {
-            let said = serde_json::json!({ done: hosts });
-            print(output, &said, |page| {
-                page.line(&format!("{done}: the job of {}", hosts.join(", ")));
-            })
-        }
+        Response::Froze { hosts } => Ok(hosts),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
+    }
+}
+
+/// The hosts of the job that was frozen or thawed.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum FreezeAnswer {
+    Frozen(Vec<String>),
+    Thawed(Vec<String>),
+}
+
+impl Report for FreezeAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        let (done, hosts) = match self {
+            Self::Frozen(hosts) => ("frozen", hosts),
+            Self::Thawed(hosts) => ("thawed", hosts),
+        };
+        page.line(&format!("{done}: the job of {}", hosts.join(", ")));
     }
 }

@@ -25,6 +25,7 @@ use super::tables;
 use super::topology::{others_as_given, place};
 use crate::error::CliError;
 use crate::page::Page;
+use crate::report::Report;
 use crate::{Output, document, print_data};
 use given::Given;
 use rewired::Rewired;
@@ -108,9 +109,9 @@ impl Repair {
                 None
             },
         };
-        print_data(&document(output, &at_once, |page| show(page, &at_once))?)?;
+        print_data(&document(output, &at_once)?)?;
         let rewired = self.rewired(&broken, &mut proposal, &repaired.iteration)?;
-        print_data(&document(output, &rewired, |page| rewired.show(page))?)
+        print_data(&document(output, &rewired)?)
     }
 
     /// Removes duplicate names of failed elements.
@@ -203,28 +204,30 @@ impl Broken<'_> {
     }
 }
 
-fn show(page: &mut Page, answer: &AtOnce) {
-    page.heading("Immediate routes");
-    page.line(&format!(
-        "  without {}, an iteration takes {:.2} ms instead of {:.2} ms",
-        answer.failed.join(" and "),
-        answer.summary.iteration_ms,
-        answer.before_ms
-    ));
-    if let Some(losses) = &answer.losses {
-        page.line(&format!("  {losses}"));
-    }
-    page.line(&format!(
-        "  {} another table; found in {:.1} ms",
-        match answer.changed.len() {
-            1 => "1 host needs".to_owned(),
-            many => format!("{many} hosts need"),
-        },
-        answer.planning_ms
-    ));
-    answer.summary.show(page);
-    if let Some(explained) = &answer.explained {
-        answer.summary.show_lengths(page);
-        explained.show(page);
+impl Report for AtOnce {
+    fn lay_out(&self, page: &mut Page) {
+        page.heading("Immediate routes");
+        page.line(&format!(
+            "  without {}, an iteration takes {:.2} ms instead of {:.2} ms",
+            self.failed.join(" and "),
+            self.summary.iteration_ms,
+            self.before_ms
+        ));
+        if let Some(losses) = &self.losses {
+            page.line(&format!("  {losses}"));
+        }
+        page.line(&format!(
+            "  {} another table; found in {:.1} ms",
+            match self.changed.len() {
+                1 => "1 host needs".to_owned(),
+                many => format!("{many} hosts need"),
+            },
+            self.planning_ms
+        ));
+        self.summary.show(page);
+        if let Some(explained) = &self.explained {
+            self.summary.show_lengths(page);
+            explained.show(page);
+        }
     }
 }

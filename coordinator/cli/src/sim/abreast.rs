@@ -41,25 +41,32 @@ impl<C: Sides> Report for Answer<C> {
     }
 }
 
-/// Adds all variants. If they were recorded on different fabrics, each is compared with its own original.
-pub(super) fn all<C: Sides>(page: &mut Page, answers: &[Answer<C>]) {
-    let mut outcomes = Vec::new();
-    for answer in answers {
-        let [as_it_was, variant] = answer.compared.sides();
-        if !outcomes.iter().any(|(_, known)| *known == as_it_was) {
-            C::preface(page, answer);
-            outcomes.push(("as it was".to_owned(), as_it_was));
+/// Several variants side by side. If they were recorded on different fabrics, each is compared with its own original.
+#[derive(Serialize)]
+pub(super) struct SideBySide<'a, C> {
+    pub(super) variants: &'a [Answer<C>],
+}
+
+impl<C: Sides> Report for SideBySide<'_, C> {
+    fn lay_out(&self, page: &mut Page) {
+        let mut outcomes = Vec::new();
+        for answer in self.variants {
+            let [as_it_was, variant] = answer.compared.sides();
+            if !outcomes.iter().any(|(_, known)| *known == as_it_was) {
+                C::preface(page, answer);
+                outcomes.push(("as it was".to_owned(), as_it_was));
+            }
+            let Answer {
+                name,
+                slower_percent,
+                ..
+            } = answer;
+            outcomes.push((format!("{name} ({slower_percent:+.1} %)"), variant));
         }
-        let Answer {
-            name,
-            slower_percent,
-            ..
-        } = answer;
-        outcomes.push((format!("{name} ({slower_percent:+.1} %)"), variant));
-    }
-    beside::<C>(page, &outcomes);
-    if let [first, ..] = answers {
-        lossy(page, first);
+        beside::<C>(page, &outcomes);
+        if let [first, ..] = self.variants {
+            lossy(page, first);
+        }
     }
 }
 

@@ -15,13 +15,13 @@ use reweave_sim::sandbox::{
 use reweave_sim::workload::job::{JobFile, Work};
 use serde::Serialize;
 
-use super::abreast::{self, Sides};
+use super::abreast::{SideBySide, Sides};
 use super::measured::Lossy;
 use super::progress::{self, Progress};
 use super::{MAX_SIMULATION_WORK, input};
 use crate::error::CliError;
 use crate::voice::print_note;
-use crate::{Output, document, print, print_data, print_report};
+use crate::{Output, document, print_data, print_report};
 
 #[derive(Debug, Args)]
 pub(super) struct Allowed {
@@ -226,16 +226,17 @@ impl Allowed {
 /// Prints a single answer in full, and compares several.
 fn print_all<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
     match (output, answers) {
-        (_, [answer]) => print_report(output, answer)?,
-        (Output::Table, answers) => print(output, &(), |page| abreast::all(page, answers))?,
-        _ => return each(output, answers),
-    };
-    Ok(())
-}
-
-fn each<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
-    for answer in answers {
-        print_data(&document(output, answer, |_| ())?)?;
+        (Output::Table, [_, _, ..]) => {
+            print_report(output, &SideBySide { variants: answers })?;
+        }
+        (_, [answer]) => {
+            print_report(output, answer)?;
+        }
+        (_, answers) => {
+            for answer in answers {
+                print_data(&document(output, answer)?)?;
+            }
+        }
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::duration::{self, MILLISECOND, MINUTE};
 use crate::error::CliError;
 use crate::names::Names;
 use crate::page::Page;
+use crate::report::Report;
 use crate::voice::is_read;
 use crate::{Output, document, show};
 use news::{News, Seen, news};
@@ -93,15 +94,14 @@ fn reads(output: Output, news: &[News]) -> Result<bool, CliError> {
     let time = format_rfc3339_seconds(SystemTime::now()).to_string();
     for news in news {
         let event = Event { time: &time, news };
-        let text = document(output, &event, |page| event.lay_out(page))?;
-        if !is_read(&text)? {
+        if !is_read(&document(output, &event)?)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-impl Event<'_> {
+impl Report for Event<'_> {
     fn lay_out(&self, page: &mut Page) {
         let Self { time, news } = self;
         let words = news.ink.map(|ink| page.ink(ink, &news.words));
@@ -121,7 +121,7 @@ mod tests {
             time: "2026-11-20T14:00:00Z",
             news: &news,
         };
-        let printed = |output| document(output, &event, |page| event.lay_out(page)).unwrap();
+        let printed = |output| document(output, &event).unwrap();
         let yaml = printed(Output::Yaml);
         let begins = yaml.starts_with("---\napiVersion: reweave/v1\n");
         assert!(begins && yaml.ends_with('\n'), "{yaml}");

@@ -2,9 +2,11 @@
 
 use std::process::Output;
 
+use reweave_common::fabric::Role;
+use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::operator::{
-    Findings, Imbalances, JobOrder, MeasuredPairs, Mode, NotSeen, Outcome, Plan, PolicyStatus,
-    ProbeStatus, Record, Request, Response, Status,
+    Discovered, DiscoveredNode, Findings, Imbalances, JobOrder, MeasuredPairs, Mode, NotSeen,
+    Outcome, Plan, PolicyStatus, ProbeStatus, Record, Request, Response, Status, TracedFlow,
 };
 use reweave_common::plan::Generation;
 use reweave_link::Channel;
@@ -13,50 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::orders::{gated, reweave, text};
 use crate::running::{registered, started};
 use crate::scene::{Scene, request};
-
-/// One line of each command that reads or changes a cluster by one session, and ends by itself.
-const COMMANDS: [&str; 39] = [
-    "status",
-    "hosts",
-    "links",
-    "paths",
-    "fim",
-    "jobs",
-    "pairs",
-    "dashboard --http 127.0.0.1:7334",
-    "diagnose",
-    "explain train",
-    "plan",
-    "plan create",
-    "plan show 7",
-    "plan drain leaf0-spine0",
-    "plan order train",
-    "rollback",
-    "apply 7 --no-wait",
-    "approve 7",
-    "diff 7",
-    "hold 7",
-    "resume 7",
-    "abort 7",
-    "history",
-    "history 7",
-    "maintenance",
-    "audit",
-    "job register train --hosts h[0-1]",
-    "job start train",
-    // Of a job that is over, a coordinator has nothing to say.
-    "job phase train gradients",
-    "job end train",
-    "job gate --hosts h[0-1]",
-    "job freeze h0",
-    "job thaw h0",
-    "policy show",
-    "policy set mode=auto",
-    "policy reset mode",
-    "cluster token h9",
-    "cluster revoke h9",
-    "cluster member list",
-];
+use crate::session_commands::SESSION_COMMANDS;
 
 fn plan() -> Plan {
     let plan = json!({
@@ -109,6 +68,33 @@ fn status() -> Status {
     }
 }
 
+fn traced() -> TracedFlow {
+    TracedFlow {
+        flow: FlowKey {
+            protocol: Protocol::Tcp,
+            source: "10.0.0.1:40000".parse().unwrap(),
+            destination: "10.0.0.2:5001".parse().unwrap(),
+        },
+        from: "h0".to_owned(),
+        to: "h1".to_owned(),
+        there: None,
+        back: None,
+        is_symmetric: None,
+    }
+}
+
+fn discovered() -> Discovered {
+    let node = |name: &str, role| DiscoveredNode {
+        name: name.to_owned(),
+        role,
+        doubts: vec![],
+    };
+    Discovered {
+        nodes: vec![node("h0", Role::Host), node("leaf0", Role::Switch)],
+        ..Discovered::default()
+    }
+}
+
 /// The least that a coordinator may answer.
 fn answer(request: Request) -> Response {
     let not_seen = NotSeen::default();
@@ -121,6 +107,8 @@ fn answer(request: Request) -> Response {
         }),
         Request::Plan
         | Request::Drain { .. }
+        | Request::Weigh { .. }
+        | Request::Rewire { .. }
         | Request::Reorder { .. }
         | Request::TakeBack { .. } => Response::Plan {
             plan: Some(Box::new(plan())),
@@ -141,7 +129,13 @@ fn answer(request: Request) -> Response {
             revision: 1,
             settings: vec![],
         }),
-        Request::Coordinators => Response::Coordinators(vec![]),
+        Request::Trace { .. } => Response::Traced(vec![traced()]),
+        Request::Discover { .. } => Response::Discovered(discovered()),
+        Request::ClusterVersion { .. } => Response::ClusterVersion {
+            minor: 1,
+            lowered_by: None,
+        },
+        Request::Coordinators | Request::ChangeMembers(_) => Response::Coordinators(vec![]),
         Request::Invite { .. } => Response::Invited { expires_in_ms: 1 },
         Request::Revoke { member } => Response::Revoked { member },
         Request::Visit { .. } => Response::MayVisit {
@@ -153,6 +147,7 @@ fn answer(request: Request) -> Response {
         Request::Job { job, order } => match order {
             JobOrder::Register { .. } => registered(&job),
             JobOrder::Start { .. } => started(),
+            // Of a job that is over, a coordinator has nothing to say.
             JobOrder::Phase { .. } | JobOrder::End => Response::Registered(vec![]),
         },
         other => panic!("{other:?}"),
@@ -190,7 +185,7 @@ async fn printed(scene: &mut Scene, words: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_print_api_version_first() {
     let mut scene = Scene::new();
-    for words in COMMANDS {
+    for words in SESSION_COMMANDS {
         let json = printed(&mut scene, &format!("{words} --output json")).await;
         let begins = json.starts_with("{\"apiVersion\":\"reweave/v1\"");
         assert!(begins, "{words}: {json}");

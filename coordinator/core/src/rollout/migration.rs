@@ -60,13 +60,12 @@ pub(crate) fn named_migration(
     if matches!(trial.verdict, Some(Err(_))) {
         return None;
     }
-    let around = &trial.basis.around;
-    let before = (&around.tables, &around.circuits);
-    let fabric = turn.known.fabric;
+    let before = &trial.basis.around;
     Some(operator::NamedMigration::named(
         &trial.migration_plan,
-        before,
-        fabric,
+        &before.tables,
+        &before.circuits,
+        turn.known.fabric,
     ))
 }
 
@@ -79,13 +78,16 @@ pub(crate) fn base_of(turn: &DecisionContext<'_>, plan: &Plan) -> operator::Base
     let mut addresses = turn.world().wiring.addresses();
     addresses.extend(known.ingest.owners());
     addresses.retain(|address, _| led_to.contains(address));
-    operator::Base::named(
-        (&in_force.pins, &in_force.tables, &circuits),
-        &down(turn.world(), &circuits),
-        (known.policy.capacity_floor, known.policy.lossless),
-        &addresses,
-        known.fabric,
-    )
+    let inputs = operator::BaseInputs {
+        pins: &in_force.pins,
+        tables: &in_force.tables,
+        circuits: &circuits,
+        down: &down(turn.world(), &circuits),
+        capacity_floor: known.policy.capacity_floor,
+        lossless: known.policy.lossless,
+        addresses: &addresses,
+    };
+    operator::Base::named(inputs, known.fabric)
 }
 
 pub(super) fn departure(

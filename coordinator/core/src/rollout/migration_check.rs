@@ -167,10 +167,11 @@ impl Trial {
 
     fn check_next(&mut self, fabric: &Fabric) {
         let network = self.basis.network(fabric);
-        let wanted = (&self.wanted.0, &self.wanted.1);
+        let (tables, circuits) = &self.wanted;
+        let migration_plan = &self.migration_plan;
         self.verdict = self
             .check
-            .check_next(&network, &self.migration_plan, wanted);
+            .check_next(&network, migration_plan, tables, circuits);
     }
 }
 

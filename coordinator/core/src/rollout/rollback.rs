@@ -135,7 +135,7 @@ fn way_back(
     let back = back(&avoided).or_else(|NoSafeOrder| back(&no_links));
     let back = back.or_else(|NoSafeOrder| {
         migration
-            .retraced((&in_force.tables, &before))
+            .retraced(&in_force.tables, &before)
             .ok_or(NoSafeOrder)
     });
     back.ok()

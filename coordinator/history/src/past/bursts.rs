@@ -1,4 +1,4 @@
-//! What flows sent, and when: stretches of the history put together into bursts.
+//! The bursts of flows: consecutive time windows of the history are joined.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,8 @@ use reweave_common::traffic::Burst;
 use super::seen::{FlowSeen, Seen, Window};
 
 impl Window {
-    /// All that was sent, in the order of when it began. A flow that did not send throughout a
-    /// stretch sent at that stretch's end when more came after it, and at its beginning else.
-    /// Where its way becomes another one, a burst ends and the next goes on.
+    /// Returns all bursts in the order of their beginnings. A flow that did not send throughout a window sent at the
+    /// end of it if more followed, else at its beginning. If the path changes, a burst ends and the next one begins.
     pub fn bursts(&self) -> Vec<Burst> {
         let mut flows: BTreeMap<(&str, FlowKey), Vec<&Seen<FlowSeen>>> = BTreeMap::new();
         for seen in &self.flows {
@@ -30,7 +29,7 @@ impl Window {
     }
 }
 
-/// The rows of one flow, in the order of time.
+/// Returns the bursts of one flow, from its rows in the order of time.
 fn of_flow(rows: &[&Seen<FlowSeen>], stretch: Duration) -> Vec<Burst> {
     let mut bursts: Vec<Burst> = Vec::new();
     let mut before: Option<&Seen<FlowSeen>> = None;
@@ -63,8 +62,8 @@ fn sent(row: &Seen<FlowSeen>) -> bool {
     row.what.rate_bits_per_s.is_some_and(|rate| rate.mean > 0.0)
 }
 
-/// How much, and for how long: the counters say how much, and the rate at which it was sending how
-/// long that took.
+/// Returns the bytes and the duration of sending. The counters give the bytes, and the rate while sending gives the
+/// duration.
 fn sent_in(
     row: &Seen<FlowSeen>,
     before: Option<&Seen<FlowSeen>>,
@@ -72,7 +71,7 @@ fn sent_in(
 ) -> Option<(u64, Duration)> {
     let rate = row.what.rate_bits_per_s.filter(|rate| rate.mean > 0.0)?;
     let whole = (rate.mean * stretch.as_secs_f64() / 8.0) as u64;
-    // What a flow sent before it was first seen here is not part of the stretch.
+    // Bytes that a flow sent before its first row are not part of the window.
     let counted = match before {
         Some(before) => row.what.sent_bytes.saturating_sub(before.what.sent_bytes),
         None => row.what.sent_bytes.min(whole),
@@ -82,7 +81,7 @@ fn sent_in(
     (counted > 0).then_some((counted, *sending))
 }
 
-/// Of an unknown path it cannot be said that it became another one.
+/// Whether the path is the same. An unknown path counts as the same.
 fn is_same_way(burst: &Burst, hops: Option<&Vec<String>>) -> bool {
     burst
         .hops
@@ -136,7 +135,7 @@ fn go_on(
     burst.hops = burst.hops.take().or(hops);
 }
 
-/// `h0/3 leaf0/8` are the hops from h0 and from leaf0.
+/// Returns the nodes of a path: `h0/3 leaf0/8` are the hops from h0 and from leaf0.
 fn nodes_of(hops: &str) -> Vec<String> {
     let names = hops.split(' ').filter_map(|hop| hop.rsplit_once('/'));
     names.map(|(name, _)| name.to_owned()).collect()
@@ -149,7 +148,7 @@ mod tests {
     use crate::resolution::Resolution;
     use reweave_common::flow::Protocol;
 
-    /// `(second, sent so far, rate)`
+    /// Makes a window of rows `(second, sent so far, rate)`.
     fn window(rows: &[(u64, u64, f64)]) -> Window {
         let mut window = Window::new(Resolution::Second, &[], Vec::new());
         let address = |last| std::net::SocketAddrV4::new([10, 0, 0, last].into(), 5000);
@@ -203,7 +202,7 @@ mod tests {
             (22, 3750, 8000.0),
         ];
         let window = window(&rows);
-        // The first began in the last quarter of its second.
+        // The first burst began in the last quarter of its second.
         assert_eq!(
             shown(&window),
             [
@@ -216,7 +215,7 @@ mod tests {
         assert_eq!(hops.unwrap(), ["h0", "leaf0", "spine-1"]);
     }
 
-    /// It is led over another spine in its third second; in the fifth there are no readings.
+    /// The flow changes its spine in the third second. In the fifth there are no readings.
     #[test]
     fn burst_splits_on_path_change() {
         let each = |second: u64| (second, (second - 9) * 1000, 8000.0);

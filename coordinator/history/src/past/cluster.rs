@@ -1,5 +1,4 @@
-//! What was seen, on the fabric it was seen on: traffic and the state of links, as a simulation
-//! wants them.
+//! Observations on a fabric: traffic and link states, as input of a simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -17,9 +16,8 @@ use reweave_common::units::{Bytes, Rate};
 use super::seen::{Figures, FlowSeen, LinkSeen, ProbesSeen, Seen, TrafficSeen, Window};
 
 impl Window {
-    /// Every direction of a link that was measured: its mean rate over the whole window, whether it
-    /// was up at the end, and the age of the last reading at `now`. What the fabric does not have is
-    /// left out.
+    /// Returns each measured direction of a link: its mean rate over the whole window, whether it was up at the end,
+    /// and the age of the last reading at `now`. Links that the fabric does not have are left out.
     pub fn links_on(&self, fabric: &Fabric, now: Moment) -> BTreeMap<Hop, LinkState> {
         let mut ends: BTreeMap<Hop, Vec<&Seen<LinkSeen>>> = BTreeMap::new();
         for seen in &self.links {
@@ -33,8 +31,7 @@ impl Window {
         hops.into_iter().filter_map(state).collect()
     }
 
-    /// Every flow that was sending, with the mean of its rate, its least and its most, and the way
-    /// it took last.
+    /// Returns each flow that was sending: mean, minimum and maximum of its rate, and its last path.
     pub fn flows_on(&self, fabric: &Fabric, now: Moment) -> Vec<FlowState> {
         let flows = self.by_flow().into_values();
         flows
@@ -42,8 +39,8 @@ impl Window {
             .collect()
     }
 
-    /// Hosts against hosts, by their probes: the mean of the medians, the longest of the slow ones, and the
-    /// share that was lost. How much ways carry is not part of the history.
+    /// Returns the probe results between hosts: the mean of the medians, the maximum of the 99th percentiles, and the
+    /// share of lost probes. The history has no bandwidth of paths.
     pub fn matrix_on(&self, fabric: &Fabric) -> Matrix {
         let hosts: Vec<_> = fabric.endpoints().collect();
         let places: BTreeMap<_, u32> = hosts.iter().copied().zip(0..).collect();
@@ -62,9 +59,9 @@ impl Window {
         }
     }
 
-    /// What was sent from node to node: as hosts count it by peer, and where they do not, as their
-    /// flows tell. Where ranks tell of more, a NIC bypasses the kernel, and they are believed; what both
-    /// tell of is the same.
+    /// Returns the bytes between nodes. Hosts count them by peer. Without such counts, the flows of the host are added
+    /// up. If ranks report more, their report counts: a NIC bypasses the kernel. The larger of the two includes the
+    /// other.
     pub fn traffic_on(&self, fabric: &Fabric) -> TrafficMatrix {
         let seen = self.by_kernels(fabric);
         let mut traffic = seen.clone();
@@ -106,7 +103,7 @@ impl Window {
         traffic
     }
 
-    /// Each stretch at the mean of its rates.
+    /// Adds up each window at its mean rate.
     fn by_ranks(&self, fabric: &Fabric) -> BTreeMap<(NodeId, NodeId), Bytes> {
         let mut sums: BTreeMap<_, f64> = BTreeMap::new();
         for Seen { what, .. } in &self.collectives {
@@ -120,7 +117,7 @@ impl Window {
         sums.into_iter().map(bytes).collect()
     }
 
-    /// Each in the order of time.
+    /// Returns the rows by node and peer, in the order of time.
     fn by_peer(&self) -> BTreeMap<(&str, Ipv4Addr), Vec<&Seen<TrafficSeen>>> {
         let mut peers: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for seen in &self.traffic {
@@ -130,7 +127,7 @@ impl Window {
         peers
     }
 
-    /// Each in the order of time.
+    /// Returns the rows by node and flow, in the order of time.
     fn by_flow(&self) -> BTreeMap<(&str, FlowKey), Vec<&Seen<FlowSeen>>> {
         let mut flows: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for seen in &self.flows {
@@ -181,7 +178,8 @@ fn far_end(fabric: &Fabric, hop: Hop) -> Hop {
     Hop { from, ..hop }
 }
 
-/// What this end has sent; or, where that is not reported, what the other end has received.
+/// Returns the state of a link by the bytes that this end sent or, if they are not reported, that the other end
+/// received.
 fn link_state(
     fabric: &Fabric,
     ends: &BTreeMap<Hop, Vec<&Seen<LinkSeen>>>,
@@ -237,7 +235,7 @@ fn flow_state(fabric: &Fabric, seen: &[&Seen<FlowSeen>], now: Moment) -> Option<
     })
 }
 
-/// `node/link` for each hop, or nothing when the fabric does not have one of them.
+/// Parses a path of `node/link` per hop. None if the fabric does not have one of them.
 fn way(fabric: &Fabric, hops: &str) -> Option<Vec<Hop>> {
     let part = |part: &str| {
         let (node, link) = part.rsplit_once('/')?;
@@ -246,8 +244,8 @@ fn way(fabric: &Fabric, hops: &str) -> Option<Vec<Hop>> {
     hops.split_whitespace().map(part).collect()
 }
 
-/// By the counters between stretches; in the first stretch by its rate, since where the counter stood before is
-/// unknown.
+/// Returns the bytes of a flow: between windows by its counters. In the first window the counter's start is unknown, so
+/// the rate counts.
 fn sent(seen: &[&Seen<FlowSeen>], width: Duration) -> Bytes {
     let Some(first) = seen.first() else {
         return Bytes::ZERO;
@@ -258,7 +256,7 @@ fn sent(seen: &[&Seen<FlowSeen>], width: Duration) -> Bytes {
     Bytes::new(guess.min(first.what.sent_bytes) + grown(counters).count())
 }
 
-/// What a counter grew by; one that starts over has grown by nothing then.
+/// Returns the growth of a counter. A counter that starts again has not grown in that step.
 fn grown(counters: impl Iterator<Item = u64> + Clone) -> Bytes {
     let steps = counters.clone().skip(1).zip(counters);
     Bytes::new(

@@ -1,4 +1,4 @@
-//! How much of a stretch of time there is a history of.
+//! The share of a time span that the history covers.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::{Past, PastError};
 use crate::kind::Kind;
 use crate::resolution::Resolution;
 
-/// Agents report links as long as they run, and flows where there are any.
+/// The kinds that show coverage: agents report links as long as they run, and flows whenever there are any.
 const COVERAGE_KINDS: [Kind; 2] = [Kind::Flows, Kind::Links];
 
-/// The parts of a stretch of time in which something was kept.
+/// The parts of a time span for which there are rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Covered {
     pub parts: Vec<[Moment; 2]>,
@@ -19,7 +19,7 @@ pub struct Covered {
 }
 
 impl Covered {
-    /// From 0 to 1.
+    /// Returns the covered share, from 0 to 1.
     pub fn share(&self) -> f64 {
         let parts = self.parts.iter().map(|[from, to]| to.since(*from));
         parts.sum::<Duration>().as_secs_f64() / self.span.as_secs_f64()
@@ -27,7 +27,7 @@ impl Covered {
 }
 
 impl Past {
-    /// Of flows and links in this resolution.
+    /// Returns the coverage by flows and links in this resolution.
     pub fn covered(
         &self,
         [from, to]: [Moment; 2],
@@ -48,7 +48,7 @@ impl Past {
     }
 }
 
-/// Adjacent spans are merged.
+/// Merges adjacent spans.
 fn joined(sorted: &[[Moment; 2]]) -> Vec<[Moment; 2]> {
     let mut parts: Vec<[Moment; 2]> = Vec::new();
     for &[from, to] in sorted {

@@ -1,4 +1,4 @@
-//! Which times there is a history of.
+//! The time spans for which there is a history.
 
 use reweave_common::moment::Moment;
 
@@ -8,7 +8,7 @@ use crate::kind::Kind;
 use crate::place::{FileName, Place};
 use crate::resolution::Resolution;
 
-/// Time in which something was kept; hours and days in a row are one.
+/// A time span with rows. Consecutive hours and days are one span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
     pub resolution: Resolution,
@@ -19,8 +19,8 @@ pub struct Kept {
 type Files = Vec<(Place, FileName)>;
 
 impl Past {
-    /// Of this kind, the finest resolution first and then the earliest. The first and the last moment of each
-    /// resolution are read from files; in between it goes by the hours and days that have any.
+    /// Returns the spans of this kind, finest resolution first and then earliest first. The first and the last moment
+    /// of each resolution are read from files. In between, the hours and days of the folders count.
     pub fn kept(&self, kind: Kind) -> Result<Vec<Kept>, PastError> {
         let mut all = Vec::new();
         for resolution in Resolution::ALL {
@@ -32,7 +32,7 @@ impl Past {
         Ok(all)
     }
 
-    /// In the order of time.
+    /// Returns all files of a kind and resolution, in the order of time.
     fn all_files(&self, kind: Kind, resolution: Resolution) -> Result<Files, PastError> {
         self.keep_on()?;
         let folder = Place::folder_of_all(kind, resolution);
@@ -45,7 +45,7 @@ impl Past {
         Ok(files)
     }
 
-    /// The first begins when its first file does, and the last ends when its last file does.
+    /// Moves the begin of the first span and the end of the last one to the first and the last row.
     fn trim(&self, kept: &mut [Kept], files: &Files) -> Result<(), PastError> {
         let (Some(first), Some(last)) = (files.first(), files.last()) else {
             return Ok(());
@@ -61,7 +61,7 @@ impl Past {
         Ok(())
     }
 
-    /// One that is gone or broken says nothing.
+    /// Returns the first and the last row of a place. Files that are gone or unreadable are left out.
     fn reach_of(&self, files: &Files, place: Place) -> Result<[Option<Moment>; 2], PastError> {
         let [mut first, mut last] = [None, None];
         for (_, name) in files.iter().filter(|(of, _)| *of == place) {

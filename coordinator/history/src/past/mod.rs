@@ -1,4 +1,4 @@
-//! The history as it is read: what there was from one moment to another.
+//! The reading side of the history: the rows between two moments.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,11 +30,11 @@ pub use seen::{
     StateSeen, TrafficSeen, Window,
 };
 
-/// More rows than fit into memory with ease.
+/// The maximum number of rows in memory.
 const MAX_ROWS: usize = 4_000_000;
-/// How often files are looked for again: they are merged while they are read.
+/// The maximum number of listings per query: files are merged while they are read.
 const MAX_LISTINGS: usize = 5;
-/// Fine-grained rows of longer stretches are more than is of use.
+/// The longest time spans for which rows of these resolutions are of use.
 const MAX_SECOND_SPAN: Duration = Duration::from_hours(1);
 const MAX_TEN_SECOND_SPAN: Duration = Duration::from_hours(24);
 
@@ -59,27 +59,27 @@ pub enum PastError {
     Restless { folder: String },
 }
 
-/// What is asked for: from a moment on, and up to but not at another.
+/// A query: the time span from a moment up to another one, which is excluded.
 #[derive(Debug, Clone)]
 pub struct Question {
     pub from: Moment,
     pub to: Moment,
-    /// None: as fine as fits the time, and as there is.
+    /// None chooses the finest resolution that suits the time span and exists.
     pub resolution: Option<Resolution>,
     pub kinds: Vec<Kind>,
 }
 
-/// A history to read from, which another process may be writing meanwhile.
+/// A history for reading, which another process may be writing at the same time.
 pub struct Past {
     shelf: Box<dyn Shelf>,
     most_rows: usize,
-    /// Asked before each file.
+    /// Called before each file: the query ends when it returns false.
     goes_on: GoesOn,
 }
 
 type GoesOn = Box<dyn Fn() -> bool + Send>;
 
-/// Rows as they were found, and what was wrong meanwhile.
+/// The rows that were found, and the problems that occurred.
 #[derive(Default)]
 struct FoundRows {
     rows: Vec<Row>,
@@ -87,7 +87,7 @@ struct FoundRows {
 }
 
 impl Past {
-    /// `url` names a folder or an object store, as for writing.
+    /// Opens a location. `url` names a folder or an object store, as for writing.
     pub fn open(url: &str) -> Result<Self, ShelfError> {
         Ok(Self::on(url::open_to_read(url)?))
     }
@@ -100,7 +100,7 @@ impl Past {
         }
     }
 
-    /// With this many rows in memory at most, and for as long as `goes_on` says so.
+    /// Limits the rows in memory, and ends queries once `goes_on` returns false.
     pub fn within(self, most_rows: usize, goes_on: impl Fn() -> bool + Send + 'static) -> Self {
         Self {
             most_rows: most_rows.min(MAX_ROWS),
@@ -113,7 +113,7 @@ impl Past {
         (self.goes_on)().then_some(()).ok_or(PastError::Stopped)
     }
 
-    /// What is broken or missing is reported in the window, and is no error.
+    /// Reads the rows of a query. Unreadable or missing files are warnings of the window, and no errors.
     pub fn look(&self, question: &Question) -> Result<Window, PastError> {
         let Question { from, to, .. } = *question;
         if from >= to {
@@ -146,7 +146,7 @@ impl Past {
         Ok(found)
     }
 
-    /// A file that is gone was merged into another: then all is read again.
+    /// Reads one day. If a file is gone, it was merged into another one, and the day is read again.
     fn read_day(
         &self,
         question: &Question,
@@ -199,8 +199,7 @@ impl Past {
         Ok(true)
     }
 
-    /// Those that may hold what is asked for; those that replace others come first, the newest of
-    /// them before all.
+    /// Returns the files that may have rows of the query. Files that replace others come first, newest first.
     fn files(
         &self,
         folder: &str,
@@ -222,7 +221,7 @@ impl Past {
     }
 }
 
-/// The resolutions that are tried: the one that fits, then coarser ones, then finer ones.
+/// Returns the resolutions in the order of trials: the suitable one, then coarser ones, then finer ones.
 fn in_turn(from: Moment, to: Moment) -> Vec<Resolution> {
     let span = to.since(from);
     let fitting = match span {
@@ -234,7 +233,7 @@ fn in_turn(from: Moment, to: Moment) -> Vec<Resolution> {
     rest.iter().chain(finer.iter().rev()).copied().collect()
 }
 
-/// The folders of all days that have something to do with it, or the one that all days are in.
+/// Returns the folders of all days of the time span, or the folder above all days.
 fn days(kind: Kind, resolution: Resolution, from: Moment, to: Moment) -> Vec<String> {
     let day = Resolution::FiveMinutes.period();
     if to.since(from) > day * MAX_DAYS {
@@ -250,5 +249,5 @@ fn days(kind: Kind, resolution: Resolution, from: Moment, to: Moment) -> Vec<Str
     places.map(|place| place.day_folder()).collect()
 }
 
-/// Beyond this many, one long list is quicker than many short ones.
+/// The number of days from which one long listing is faster than many short ones.
 const MAX_DAYS: u32 = 400;

@@ -1,4 +1,4 @@
-//! What was written down of circuits that were moved.
+//! The recorded commands that moved circuits.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::{Past, PastError, Question};
 use crate::kind::Kind;
 use crate::resolution::Resolution;
 
-/// As the history calls a command that moves circuits.
+/// The name of circuit commands in the history.
 const CIRCUIT_COMMAND: &str = "circuit-intent";
 
 impl Past {
-    /// All commands that moved circuits before then, as far as they are still kept, in their order.
+    /// Returns all commands before a moment that moved circuits and are still kept, in their order.
     pub fn circuits_moved(&self, before: Moment) -> Result<Vec<String>, PastError> {
         let mut moved = BTreeMap::new();
         for resolution in Resolution::ALL {
@@ -26,7 +26,7 @@ impl Past {
                 .changes
                 .into_iter()
                 .filter(|it| it.what.what == CIRCUIT_COMMAND);
-            // A coarse stretch that goes on after that moment may be about what came after it.
+            // A coarse window that ends after that moment may have commands after it.
             let moves = moves.filter(|it| it.at + resolution.width() <= before);
             for it in moves {
                 moved.entry(it.what.generation).or_insert(it.what.detail);

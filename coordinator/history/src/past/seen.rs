@@ -1,4 +1,4 @@
-//! What was seen, as values of the domain.
+//! Observations of the history, as values of the domain.
 
 use std::net::Ipv4Addr;
 
@@ -12,8 +12,7 @@ use crate::place::written;
 use crate::resolution::Resolution;
 use crate::row::{Gauge, Row};
 
-/// All there was from one moment to another, each list in the order of what it speaks of and then
-/// of time.
+/// All rows of a time span. Each list is in the order of the subject and then of time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Window {
     pub resolution: Resolution,
@@ -22,7 +21,7 @@ pub struct Window {
     pub collectives: Vec<Seen<CollectivesSeen>>,
     pub findings: Vec<Seen<Event>>,
     pub flows: Vec<Seen<FlowSeen>>,
-    /// What was not kept. Nothing here means that nothing is missing.
+    /// Entries that were dropped. Without a gap, nothing is missing.
     pub gaps: Vec<Seen<GapSeen>>,
     pub imbalance: Vec<Seen<ImbalanceSeen>>,
     pub interfaces: Vec<Seen<InterfaceSeen>>,
@@ -39,19 +38,19 @@ pub struct Window {
     pub warnings: Vec<String>,
 }
 
-/// Something over one stretch of time, as long as the resolution says.
+/// A row over one time window of the resolution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Seen<T> {
-    /// When the stretch began.
+    /// The start of the window.
     #[serde(serialize_with = "as_text")]
     pub at: Moment,
-    /// From how many readings.
+    /// The number of readings.
     pub readings: u64,
     #[serde(flatten)]
     pub what: T,
 }
 
-/// How something varied.
+/// Minimum, mean and maximum of a gauge.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
     pub min: u64,
@@ -62,23 +61,23 @@ pub struct Figures {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AgentSeen {
     pub node: String,
-    /// 1 while it had a session, 0 while it had none.
+    /// 1 while the agent had a session, 0 while it had none.
     pub connected: Option<Figures>,
-    /// In each of its reports.
+    /// The number of readings in each of its reports.
     pub readings_sent: Option<Figures>,
 }
 
-/// Something that happened, with its details as JSON.
+/// An event, with its details as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     pub what: String,
-    /// The node or the hop that it happened at; empty where there is none.
+    /// The node or the hop of the event. Empty if there is none.
     pub place: String,
     pub generation: Option<Generation>,
     pub detail: String,
 }
 
-/// What ranks on one host sent to those on another, as they reported themselves.
+/// The traffic from ranks on one host to ranks on another one, by the reports of the ranks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CollectivesSeen {
     pub node: String,
@@ -86,20 +85,20 @@ pub struct CollectivesSeen {
     pub rate_bits_per_s: Option<Figures>,
 }
 
-/// A flow, as its sender reported it.
+/// A flow, by the report of its sender.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlowSeen {
     pub node: String,
-    /// The receiver, where it is known.
+    /// The receiver, if it is known.
     pub to_node: Option<String>,
     pub flow: FlowKey,
-    /// While it was sending.
+    /// The rate while it was sending.
     pub rate_bits_per_s: Option<Figures>,
     pub rtt_ns: Option<Figures>,
-    /// Since the flow began, at the end of this stretch.
+    /// The bytes since the begin of the flow, at the end of this window.
     pub sent_bytes: u64,
     pub retransmits: u64,
-    /// The hops of its way, `node/link` each, where they are known.
+    /// The hops of its path as `node/link`, if they are known.
     pub hops: Option<String>,
 }
 
@@ -122,14 +121,14 @@ pub struct InterfaceSeen {
 pub struct LinkSeen {
     pub node: String,
     pub interface: String,
-    /// The node at the other end and the link's index in the fabric, where they are known.
+    /// The node at the other end and the link's index in the fabric, if they are known.
     pub to_node: Option<String>,
     pub link: Option<u64>,
-    /// 1 while it was up, 0 while it was down.
+    /// 1 while the link was up, 0 while it was down.
     pub up: Option<Figures>,
     pub send_bits_per_s: Option<Figures>,
     pub receive_bits_per_s: Option<Figures>,
-    /// Counters of the interface, at the end of this stretch.
+    /// The counters of the interface at the end of this window.
     pub sent_bytes: u64,
     pub received_bytes: u64,
     pub dropped_packets: u64,
@@ -139,14 +138,14 @@ pub struct LinkSeen {
 pub struct PathSeen {
     pub node: String,
     pub flow: FlowKey,
-    /// Nothing for one that did not answer.
+    /// The routers of the path. None for a router that did not answer.
     pub routers: Vec<Option<Ipv4Addr>>,
-    /// The receiver's agent said that this many routers lie before it.
+    /// Whether the receiver's agent saw this number of routers on the path.
     pub confirmed: bool,
     pub hops: Option<String>,
 }
 
-/// What a switch's kernel held.
+/// The pins in a switch's kernel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PinsSeen {
     pub node: String,
@@ -154,7 +153,7 @@ pub struct PinsSeen {
     pub rules: u64,
 }
 
-/// What came of the probes of one flow; each figure is one of each reading.
+/// The probe results of one flow. Each figure has one value per reading.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProbesSeen {
     pub node: String,
@@ -167,7 +166,7 @@ pub struct ProbesSeen {
     pub most_ns: Option<Figures>,
 }
 
-/// A counter of trouble: what it grew by from reading to reading, and where it stood.
+/// A counter of errors: its growth between readings, and its value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HealthSeen {
     pub node: String,
@@ -177,15 +176,15 @@ pub struct HealthSeen {
     pub total: u64,
 }
 
-/// How unevenly flows were spread over links that stand for one another.
+/// The imbalance of flows over equal links.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ImbalanceSeen {
-    /// Whose flows alone; empty for all.
+    /// The job whose flows count. Empty for all flows.
     pub job: String,
-    /// Empty for all.
+    /// The layer. Empty for all layers.
     pub layer: String,
     pub mean_fim_permille: Option<Figures>,
-    /// Of the links over which flows were spread most unevenly.
+    /// The imbalance of the links with the most uneven flows.
     pub worst_fim_permille: Option<Figures>,
     pub worst_floor_permille: Option<Figures>,
     pub max_over_mean_permille: Option<Figures>,
@@ -200,7 +199,7 @@ pub struct MachineSeen {
     pub memory_available_bytes: Option<Figures>,
 }
 
-/// The beat of a job on one host.
+/// The iteration period of a job on one host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RhythmSeen {
     pub node: String,
@@ -209,7 +208,7 @@ pub struct RhythmSeen {
     pub confidence_percent: Option<Figures>,
 }
 
-/// What a host said of itself, as JSON.
+/// A report of a host about itself, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StateSeen {
     pub node: String,
@@ -218,7 +217,7 @@ pub struct StateSeen {
     pub detail: String,
 }
 
-/// What a host has exchanged with a peer since its agent began to count, at the end of this stretch.
+/// The traffic between a host and a peer since the start of its agent, at the end of this window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrafficSeen {
     pub node: String,
@@ -264,7 +263,7 @@ impl Window {
         window
     }
 
-    /// Nothing when the row cannot be understood.
+    /// Adds a row. None if the row cannot be decoded.
     fn take(&mut self, row: &Row) -> Option<()> {
         let fields = Fields(row);
         match row.series.kind {
@@ -290,7 +289,7 @@ impl Window {
     }
 }
 
-/// The fields of a row by the names of their columns.
+/// The fields of a row, by the names of their columns.
 struct Fields<'r>(&'r Row);
 
 impl Fields<'_> {

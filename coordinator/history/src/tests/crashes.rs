@@ -1,4 +1,4 @@
-//! At any moment that a run ends, what is visible is whole, nothing is there twice, and the next run goes on.
+//! Whenever a run ends, all visible files are complete, no row is there twice, and the next run continues.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::resolution::Resolution;
 use crate::retention::Retention;
 
-/// Around the end of an hour, whose files are merged two minutes later.
+/// The first second of the tests: shortly before the end of an hour, whose files are merged two minutes later.
 const FIRST_SECOND: u64 = 3480;
 const LAST_SECOND: u64 = 3970;
 
@@ -25,7 +25,7 @@ fn all_are_whole(disk: &Disk) {
     }
 }
 
-/// The seconds that the window covers. Each second appears once and has one reading.
+/// Returns the seconds in the history. Each second appears once and has one reading.
 fn seconds(disk: &Disk) -> BTreeSet<u64> {
     let window = look(disk, 0, 100_000, Resolution::Second);
     assert_eq!(window.warnings, [""; 0]);
@@ -39,7 +39,7 @@ fn seconds(disk: &Disk) -> BTreeSet<u64> {
     all
 }
 
-/// How many changes a run without any fault makes.
+/// Returns the number of changes of a run without a fault.
 fn changes() -> usize {
     let disk = Disk::default();
     live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
@@ -75,7 +75,7 @@ fn crash_leaves_whole_files_without_duplicates() {
     }
 }
 
-/// What other programs count: without knowing which file replaces which.
+/// Counts rows as other programs do, which ignore that a file replaces others.
 fn rows_of_all_files(disk: &Disk) -> usize {
     let files = disk.contents().into_iter();
     let links = files.filter(|(name, _)| name.contains("kind=links/resolution=1s"));
@@ -86,7 +86,7 @@ fn rows_of_all_files(disk: &Disk) -> usize {
     rows.sum()
 }
 
-/// A merged file was written, and what it replaces is still there.
+/// Makes a disk on which a merged file was written, and the files that it replaces are still there.
 fn interrupted_merge() -> Disk {
     let puts = changes_until_merge();
     let disk = Disk::default();
@@ -128,7 +128,7 @@ fn failed_merge_cleanup_is_repeated() {
     }
 }
 
-/// Written files are there. Of the files that they replace, some have come back, or all, or none.
+/// All written files are there. Of the files that they replace, some have come back, or all, or none.
 #[test]
 fn power_loss_keeps_each_row_once() {
     let outcomes = [
@@ -179,7 +179,8 @@ fn confirmed(files: &LossyFiles) -> BTreeSet<u64> {
     confirmed
 }
 
-/// Amid each operation of the disk, below whole files: while folders are made, and files written, renamed, merged and removed.
+/// Power is lost during each operation of the disk: while folders are created, and files written, renamed, merged and
+/// removed.
 #[test]
 fn power_loss_amid_write_keeps_confirmed() {
     let losses: [fn(&LossyFiles); 3] = [
@@ -215,7 +216,7 @@ fn power_loss_amid_write_keeps_confirmed() {
     }
 }
 
-/// Up to and with the first merge of links: found by the first file that says it is merged.
+/// Counts the changes up to the first merge of links. The first file that names replaced files shows it.
 fn changes_until_merge() -> usize {
     (0..changes())
         .find(|&at| {
@@ -244,7 +245,7 @@ fn unavailable_store_is_waited_for() {
     assert_eq!(seconds(&disk), (0..500).collect());
 }
 
-/// Only what waits counts: what was written before takes no room from it.
+/// Only waiting files count: written files take no room from them.
 #[test]
 fn written_files_free_their_room() {
     let disk = Disk::default();
@@ -262,7 +263,7 @@ fn written_files_free_their_room() {
     assert_eq!(lost, [0, 0, 0, 0, 1]);
 }
 
-/// Each time may take as long as a shelf is waited for.
+/// Each attempt may take as long as the timeout of the shelf.
 #[test]
 fn failed_store_retries_once_per_minute() {
     let disk = Disk::default();
@@ -282,7 +283,7 @@ fn failed_store_retries_once_per_minute() {
     assert_eq!(disk.names().len(), 3);
 }
 
-/// All rows of what is merged are in memory at once.
+/// All rows of the merged files are in memory at once.
 #[test]
 fn large_files_are_not_merged() {
     let disk = Disk::default();
@@ -338,7 +339,7 @@ fn old_rows_expire_files_stay_few() {
     assert_eq!(tens, 5 * 360);
 }
 
-/// As when a store has taken a file and its answer is lost.
+/// A store has taken a file, and its answer is lost.
 #[test]
 fn unconfirmed_write_is_not_repeated() {
     for at in 0..changes() {

@@ -46,7 +46,7 @@ fn any_changed_byte_is_detected() {
     }
 }
 
-/// A name can be made to fit anything.
+/// A foreign file may have a fitting name.
 #[test]
 fn invalid_table_is_refused() {
     let place = Place::of(Kind::Links, Resolution::Second, second(0));
@@ -81,7 +81,7 @@ fn broken_file_is_skipped_and_named() {
         "{:?}",
         window.warnings
     );
-    // It does not keep the others from being merged, and stays as evidence.
+    // The file does not prevent the merge of others, and stays as evidence.
     let mut next = Chronicle::on(Box::new(disk.clone()), Rules::default(), 2).unwrap();
     (0..60).for_each(|minute| {
         next.advance(second(7200 + 60 * minute)).unwrap();
@@ -108,7 +108,7 @@ fn foreign_files_are_left_alone() {
     }
     let mut next = Chronicle::on(Box::new(disk.clone()), Rules::default(), 2).unwrap();
     assert_eq!(next.foreign().len(), strangers.len());
-    // This run goes on until everything of ours is too old.
+    // This run continues until all files of the history are too old.
     (5..10).for_each(|minute| {
         next.advance(second(60 * minute)).unwrap();
     });

@@ -1,4 +1,4 @@
-//! The history as a whole: what is written is read back, after any failure.
+//! Tests of the whole history: written rows are read back, after any failure.
 
 mod crashes;
 mod misfits;

@@ -1,11 +1,11 @@
-//! Programs of other makers read the files as they are.
+//! Programs of other projects read the files.
 
 use std::process::Command;
 
 use super::scene::live;
 use crate::chronicle::{Chronicle, Rules};
 
-/// Sums of a column over all files of a folder, by two readers that share no code with ours.
+/// Sums a column over all files of a folder, with two readers that share no code with the product.
 const READER_SCRIPT: &str = "
 import sys
 folder = sys.argv[1] + '/kind=links/resolution=1s'

@@ -1,4 +1,4 @@
-//! A folder in memory that can fail and lose power, and a small cluster to write about.
+//! A folder in memory that can fail and lose power, and a small cluster as the subject.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -23,41 +23,41 @@ use crate::past::{Past, Question, Window};
 use crate::resolution::Resolution;
 use crate::shelf::{Listed, Shelf, ShelfError};
 
-/// 2026-11-20T14:00:00Z.
+/// The time 2026-11-20T14:00:00Z.
 pub(super) const START_S: u64 = 1_795_183_200;
 
 pub(super) fn second(second: u64) -> Moment {
     Moment::from_micros((START_S + second) * 1_000_000)
 }
 
-/// When it fails, counted in operations that change something.
+/// The fault of a disk, and its time in operations that change something.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) enum Fault {
     #[default]
     None,
-    /// Nothing works from this one on.
+    /// All operations fail from this one on.
     DeadBefore(usize),
-    /// This one is done, and then nothing works.
+    /// This operation succeeds, and all later ones fail.
     DeadAfter(usize),
-    /// This one is done, and said to have failed; all others work.
+    /// This operation succeeds but reports a failure. All others work.
     Unsure(usize),
-    /// There is no room.
+    /// The disk is full.
     Full,
-    /// What is there cannot be read.
+    /// Files cannot be read.
     Unreadable,
 }
 
-/// What a loss of power leaves of names that were not synced.
+/// The unsynced names that survive a loss of power.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Unsynced {
-    /// Some of them, by this seed.
+    /// Some survive, chosen by this seed.
     Drawn(u64),
     Lost,
     Kept,
 }
 
-/// Files that outlive their writer. Faults are those of any store, at whole files: what a disk does amid a file is tested
-/// with [`Folder`].
+/// Files that outlive their writer. The faults are those of any store, for whole files. Tests with [`Folder`] cover
+/// faults within a file.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     files: LossyFiles,
@@ -95,7 +95,7 @@ impl Disk {
         }
     }
 
-    /// The folder is made where it is missing, as by a coordinator that starts.
+    /// Opens a shelf, and creates its folder if it is missing, as a starting coordinator does.
     pub(super) fn on(files: &LossyFiles) -> Result<Self, ShelfError> {
         let folder = Folder::at(files.clone(), &Path::new(ROOT).join("history"));
         folder.make()?;
@@ -113,12 +113,12 @@ impl Disk {
         state.changes = 0;
     }
 
-    /// How many there were since the fault was set.
+    /// Returns the number of changes since the fault was set.
     pub(super) fn changes(&self) -> usize {
         self.state.lock().unwrap().changes
     }
 
-    /// Whether a change is done, and whether it is said to be.
+    /// Returns whether a change is done, and whether it reports success.
     fn begin_change(&self) -> (bool, bool) {
         let mut state = self.state.lock().unwrap();
         let count = state.changes;
@@ -132,7 +132,7 @@ impl Disk {
         }
     }
 
-    /// A write syncs the names in its folder, and a removal syncs none: files that were removed may be there again.
+    /// Loses power. A write syncs the names in its folder, and a removal syncs none: removed files may be there again.
     pub(super) fn lose_power(&self) {
         if self.unsynced == Unsynced::Kept {
             self.files.lose_power_after_all();
@@ -148,7 +148,7 @@ impl Disk {
         names
     }
 
-    /// By name, whatever the fault is.
+    /// Returns all files by name, whatever the fault is.
     pub(super) fn contents(&self) -> BTreeMap<String, Bytes> {
         let listed = self.folder.list(None).unwrap().into_iter();
         let contents = listed.map(|file| {
@@ -158,13 +158,13 @@ impl Disk {
         contents.collect()
     }
 
-    /// As another program does.
+    /// Adds a file as another program does.
     pub(super) fn insert(&self, name: &str, content: &'static [u8]) {
         let content = Bytes::from_static(content);
         self.folder.put(name, content).unwrap();
     }
 
-    /// All files whose names have this part are gone.
+    /// Removes all files whose names have this part.
     pub(super) fn remove_all(&self, part: &str) {
         let names = self.names().into_iter();
         for name in names.filter(|name| name.contains(part)) {
@@ -229,7 +229,7 @@ pub(super) fn flow(port: u16) -> FlowKey {
     }
 }
 
-/// What h0 sends to leaf0.
+/// Makes an entry of the link from h0 to leaf0.
 pub(super) fn link(rate: u64) -> Entry {
     let far = Far {
         node: "leaf0",

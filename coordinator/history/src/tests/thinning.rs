@@ -1,4 +1,4 @@
-//! Least, mean and most are those of the readings, at every resolution.
+//! Minimum, mean and maximum are those of the readings, at every resolution.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::resolution::Resolution;
 
 type Bucket = (u64, u64, f64, u64, u64);
 
-/// What a person with paper would make of it.
+/// Computes the expected rows in the simplest way.
 fn expected(readings: &[(u64, u64)], width: u64) -> Vec<Bucket> {
     let mut buckets: Vec<(u64, Vec<u64>)> = Vec::new();
     for &(at, rate) in readings {
@@ -72,7 +72,7 @@ fn at_second(second: u64) -> u64 {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Some are silent for so long meanwhile that they are forgotten, and others take their places.
+    /// Some series are silent for so long that they are forgotten, and others get their numbers.
     #[test]
     fn each_series_has_its_own_rows(steps in vec((0..200_u64, 0..9_u16, 0..1000_u64), 1..100)) {
         let disk = Disk::default();
@@ -114,7 +114,7 @@ fn backward_clock_is_reported() {
     assert_eq!(at, [100, 101, 102]);
 }
 
-/// One start with a clock that is far ahead takes nothing away; what is old goes all the same.
+/// One start with a clock that is far ahead removes nothing. Old files are removed nevertheless.
 #[test]
 fn far_future_clock_expires_nothing() {
     let disk = Disk::default();
@@ -190,7 +190,7 @@ fn silent_series_makes_room() {
     assert_eq!(lost_at(600, [1, 3]), 0);
 }
 
-/// More than are written in one go.
+/// There are more rows than one call writes.
 #[test]
 fn many_series_are_all_kept() {
     const AGENT_COUNT: usize = 40_000;

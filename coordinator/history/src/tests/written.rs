@@ -1,4 +1,4 @@
-//! What is written is read back, and put where others find it.
+//! Written rows are read back, and lie where other programs find them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -168,7 +168,7 @@ fn traffic_and_links_match_fabric() {
     let fabric = Fabric::parse("f.toml", FABRIC).unwrap();
     let window = look(&disk, 10, 110, Resolution::Second);
     let [h0, h1] = ["h0", "h1"].map(|name| fabric.find(name).unwrap());
-    // 99 steps of 1000 bytes, and the first second by its rate of 8000 bits.
+    // The sum has 99 steps of 1000 bytes, and the first second by its rate of 8000 bits.
     assert_eq!(window.traffic_on(&fabric).get(h0, h1).count(), 100_000);
     let flows = window.flows_on(&fabric, second(110));
     assert_eq!(flows.len(), 1);
@@ -199,7 +199,7 @@ fn peer_counters_outrank_flows() {
         };
         let traffic = PeerTraffic {
             peer: [10, 0, 0, 2].into(),
-            // Counted from nought after a restart.
+            // The counter starts again after a restart.
             sent: volume(at % 5 * 7000),
             received: volume(0),
         };
@@ -213,7 +213,7 @@ fn peer_counters_outrank_flows() {
     assert_eq!(window.traffic_on(&fabric).get(h0, h1).count(), 8 * 7000);
 }
 
-/// A NIC that bypasses the kernel is counted by ranks alone; what went through the kernel, by both.
+/// Only ranks count the traffic of a NIC that bypasses the kernel. Both count traffic through the kernel.
 #[test]
 fn rank_reports_fill_unseen_traffic() {
     let disk = Disk::default();
@@ -263,7 +263,7 @@ fn host_matrix_comes_from_probes() {
     assert_eq!((cell.lost_share, cell.rate_bits_per_s), (Some(0.25), None));
 }
 
-/// To the second at both ends, and with nothing made up for the hours without a writer.
+/// Both ends are exact to the second, and hours without a writer have no rows.
 #[test]
 fn kept_time_has_exact_bounds() {
     let disk = Disk::default();
@@ -363,7 +363,7 @@ fn finest_available_resolution_is_used() {
     );
 }
 
-/// Reported in four of ten minutes, and a pause later.
+/// A flow is reported in four of ten minutes, and after a pause.
 #[test]
 fn covered_share_of_time_is_known() {
     let disk = Disk::default();
@@ -382,7 +382,7 @@ fn covered_share_of_time_is_known() {
     assert!(covered(300, 600).parts.is_empty());
 }
 
-/// Circuits are moved twice, by commands of their own.
+/// Circuits are moved twice, by separate commands.
 #[test]
 fn circuit_moves_are_read_in_order() {
     let disk = Disk::default();

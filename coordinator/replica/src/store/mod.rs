@@ -5,7 +5,7 @@
 //! error nothing more is written, because it is unknown what reached the disk. One case is harmless: the part of an
 //! append that fitted on a full disk is cut off again.
 //!
-//! The [`LogDisk`] writes a compacted file beside the log: that may take a second, and heartbeats go on meanwhile.
+//! The [`LogStorage`] writes a compacted file beside the log: that may take a second, and heartbeats go on meanwhile.
 //! Appends go to the old file until then, and to the end of the new one before it replaces the old one.
 
 mod error;
@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 use reweave_files::{FileHandle, FileSystem, remove_beside, take_place, write_beside};
 
 use crate::journal::{Batch, Journal, JournalError, Record, Saved};
-use crate::log_disk::{Compaction, LogDisk, LogFile};
+use crate::log_storage::{Compaction, LogFile, LogStorage};
 pub use error::LogError;
 use error::{failed, is_lack, replace_error};
 use reached::{Reach, Reached, expect_all, expect_none, found};
 use reserve::DiskReserve;
 
 #[derive(Debug)]
-pub struct Store<D: LogDisk> {
+pub struct Store<D: LogStorage> {
     disk: D,
     path: PathBuf,
     file: LogFile<D>,
@@ -55,14 +55,14 @@ pub struct Written<F> {
 
 /// A log and its content.
 #[derive(Debug)]
-pub struct Opened<D: LogDisk> {
+pub struct Opened<D: LogStorage> {
     pub store: Store<D>,
     pub saved: Saved,
     /// The bytes of an incomplete write that were cut off.
     pub torn_bytes: u64,
 }
 
-impl<D: LogDisk> Store<D> {
+impl<D: LogStorage> Store<D> {
     /// Opens the log, or creates it with this batch.
     pub fn open(disk: D, path: &Path, beginning: Option<Saved>) -> Result<Opened<D>, LogError> {
         match (disk.files().read(path), beginning) {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use reweave_files::{Entry, FileHandle, FileSystem};
 
-use crate::{Batch, Compaction, LogDisk, LogError, Written, write_compacted};
+use crate::{Batch, Compaction, LogError, LogStorage, Written, write_compacted};
 
 type EntryContent = Rc<RefCell<Vec<u8>>>;
 type Names = BTreeMap<PathBuf, EntryContent>;
@@ -165,7 +165,7 @@ impl FileSystem for MemoryDisk {
     }
 }
 
-impl LogDisk for MemoryDisk {
+impl LogStorage for MemoryDisk {
     type Files = Self;
     type Compaction = MemoryCompaction;
 

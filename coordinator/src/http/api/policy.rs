@@ -39,30 +39,33 @@ pub(super) struct SeenPolicy {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewSettings {
-    /// Values by key. Null returns the key to the value of the coordinator's file, or to its default.
-    settings: BTreeMap<String, Option<SettingValue>>,
+    /// Values by key.
+    settings: BTreeMap<String, SettingValue>,
 }
 
-/// A value as JSON, or the TOML text of one, as answers have it.
+/// A value as JSON, or the TOML text of one, as answers have it. Null returns the key to the value of the coordinator's
+/// file, or to its default.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
-#[serde(expecting = "a setting is true, false, a number, a text or a list of texts")]
+#[serde(expecting = "a setting is true, false, a number, a text, a list of texts or null")]
 enum SettingValue {
     Switch(bool),
     Number(f64),
     Text(String),
     Texts(Vec<String>),
+    Reset,
 }
 
 impl SettingValue {
-    /// Returns the value as TOML.
-    fn toml(self) -> String {
+    /// Returns the value as TOML, or none for a reset.
+    fn toml(self) -> Option<String> {
         match self {
-            Self::Switch(is_on) => is_on.to_string(),
+            Self::Switch(is_on) => Some(is_on.to_string()),
             // Without a fraction if it has none, as keys of whole numbers need it.
-            Self::Number(number) => number.to_string(),
-            Self::Text(text) => setting_value(&text),
-            Self::Texts(texts) => setting_list(texts),
+            Self::Number(number) => Some(number.to_string()),
+            Self::Text(text) => Some(setting_value(&text)),
+            Self::Texts(texts) => Some(setting_list(texts)),
+            Self::Reset => None,
         }
     }
 }
@@ -76,7 +79,7 @@ fn texts(body: NewSettingsBody) -> Result<SettingTexts, Problem> {
     let Json(NewSettings { settings }) = body.map_err(|error| Problem::bad_body(&error))?;
     let settings = settings.into_iter();
     Ok(settings
-        .map(|(key, value)| (key, value.map(SettingValue::toml)))
+        .map(|(key, value)| (key, value.toml()))
         .collect())
 }
 
@@ -250,9 +253,11 @@ mod tests {
             ("[\"Sat 22:00-06:00\"]", "[\"Sat 22:00-06:00\"]"),
         ] {
             let value: SettingValue = serde_json::from_str(json).unwrap();
-            assert_eq!(value.toml(), toml, "{json}");
+            assert_eq!(value.toml().as_deref(), Some(toml), "{json}");
         }
-        for wrong in ["null", "{}", "[1]"] {
+        let reset: SettingValue = serde_json::from_str("null").unwrap();
+        assert_eq!(reset.toml(), None);
+        for wrong in ["{}", "[1]"] {
             let error = serde_json::from_str::<SettingValue>(wrong).unwrap_err();
             assert!(error.to_string().contains("a list of texts"), "{error}");
         }

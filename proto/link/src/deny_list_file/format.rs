@@ -1,11 +1,11 @@
-//! The content of the file.
+//! The content of the deny list file.
 
 use reweave_common::member::{DeniedCoordinators, DenyLists};
 use serde::{Deserialize, Serialize};
 
 use crate::Identity;
 
-/// Version 1 listed members of all roles.
+/// The version of the format. Version 1 listed members of all roles.
 pub(super) const FORMAT_VERSION: u32 = 2;
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,14 +17,14 @@ pub(crate) struct DenyListRecord {
     pub(super) denied: DeniedCoordinators,
 }
 
-/// The cluster of the lists: another certificate may have taken the place of the one that they were written for.
+/// The cluster of the lists. Another certificate may have replaced the one for which they were written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RecordAuthority {
     cluster: String,
     authority_sha256: String,
 }
 
-/// Alone in all versions.
+/// The field that every version has.
 #[derive(Deserialize)]
 struct RecordVersion {
     version: u32,
@@ -54,7 +54,7 @@ pub(crate) fn encode(record: &DenyListRecord) -> String {
     serde_json::to_string_pretty(record).expect("names and numbers are JSON")
 }
 
-/// The version instead where it is another one.
+/// Decodes the file, or returns its version if that is another one.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Result<DenyListRecord, u32>, serde_json::Error> {
     let RecordVersion { version } = serde_json::from_slice(bytes)?;
     match version {
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(DenyLists::from(read.denied), lists);
     }
 
-    /// Those of other versions may have any other content.
+    /// Files of other versions may have any other content.
     #[test]
     fn other_version_is_no_damage() {
         assert_eq!(decode(br#"{"version": 1, "revoked": []}"#).unwrap(), Err(1));

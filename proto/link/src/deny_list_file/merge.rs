@@ -1,33 +1,34 @@
-//! How lists that arrive change those in force. Each of the two is bounded by itself: a full one keeps nothing out of the other.
+//! How received lists change the lists in force. Each of the two lists has its own bound: a full one keeps nothing out
+//! of the other.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_common::member::{
-    Admission, DenyList, DenyLists, ListClock, Member, RemovedCoordinators, Role,
+    Admission, ClockBounds, DenyList, DenyLists, Member, RemovedCoordinators, Role,
 };
 
-/// In each list: as many as a log of the coordinators holds.
+/// The maximum length of each list: as many members as a log of the coordinators can revoke.
 pub(super) const MAX_DENIED_COORDINATORS: usize = 1 << 16;
-/// Lists have times of the leader's clock, and clocks are not that far apart.
+/// The maximum difference of two clocks. Lists have times of the leader's clock.
 const MAX_TIME_AHEAD: Duration = Duration::from_hours(26);
 
-pub(super) fn clock_at(now: SystemTime) -> ListClock {
+pub(super) fn clock_at(now: SystemTime) -> ClockBounds {
     let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let admission = |time: Duration| Admission(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-    ListClock {
+    ClockBounds {
         now: admission(since_epoch),
         latest: admission(since_epoch.saturating_add(MAX_TIME_AHEAD)),
     }
 }
 
-/// Whether the list may be of a log that has come no further than this clock. In a log, no member is denied up to a later time
-/// than the log's own.
-pub(super) fn is_plausible(removed: &RemovedCoordinators, clock: ListClock) -> bool {
+/// Whether the list can be from a log whose time is not ahead of this clock. In a log, no member is denied up to a
+/// later time than the log's own.
+pub(super) fn is_plausible(removed: &RemovedCoordinators, clock: ClockBounds) -> bool {
     let mut denied = removed.list.iter();
     removed.as_of <= clock.latest && denied.all(|(_, up_to)| up_to <= removed.as_of)
 }
 
-pub(super) fn revoke(held: &mut DenyLists, mut more: DenyList, clock: ListClock) {
+pub(super) fn revoke(held: &mut DenyLists, mut more: DenyList, clock: ClockBounds) {
     more.retain(can_be_met);
     let before = held.revoked.clone();
     held.revoke(more, clock);
@@ -40,7 +41,7 @@ pub(super) fn revoke(held: &mut DenyLists, mut more: DenyList, clock: ListClock)
 pub(super) fn replace_removed(
     held: &mut DenyLists,
     mut theirs: RemovedCoordinators,
-    clock: ListClock,
+    clock: ClockBounds,
 ) {
     theirs.list.retain(can_be_met);
     let before = held.removed_coordinators();
@@ -51,8 +52,8 @@ pub(super) fn replace_removed(
     }
 }
 
-/// Takes over what another program of this machine has learned.
-pub(super) fn merge(held: &mut DenyLists, theirs: DenyLists, clock: ListClock) {
+/// Takes over the lists that another program of this machine has learned.
+pub(super) fn merge(held: &mut DenyLists, theirs: DenyLists, clock: ClockBounds) {
     let removed = RemovedCoordinators {
         as_of: theirs.as_of,
         list: theirs.removed,
@@ -61,8 +62,8 @@ pub(super) fn merge(held: &mut DenyLists, theirs: DenyLists, clock: ListClock) {
     replace_removed(held, removed, clock);
 }
 
-/// Agents, drivers and operators' commands connect to coordinators alone, and no others sign. No certificate has a name that is
-/// not sound.
+/// Whether this member's certificate can be met. Agents, drivers and operators' commands connect only to coordinators,
+/// and only coordinators sign. No certificate has an unsound name.
 fn can_be_met(member: &Member) -> bool {
     member.role == Role::Coordinator && member.is_sound()
 }

@@ -1,6 +1,6 @@
-//! The deny lists that a program has learned of, in a file beside its certificate: whichever program starts there next refuses
-//! those coordinators before another one has sent it anything. Agents and drivers get the lists as notices, and operators'
-//! commands as an answer.
+//! The deny lists that a program has learned, in a file beside its certificate. The next program that starts there
+//! refuses those coordinators before another one has sent it anything. Agents and drivers get the lists as notices, and
+//! operators' commands as an answer.
 
 mod format;
 mod merge;
@@ -56,8 +56,8 @@ pub struct DenyListFile {
 }
 
 impl DenyListFile {
-    /// Denies what programs with the identity of this folder have learned before. This machine's clock may be wrong until a
-    /// coordinator is reached, so no date is judged by it here.
+    /// Denies the members that programs with the identity of this folder have learned before. This machine's clock may
+    /// be wrong until a coordinator is reached, so no date is checked against it here.
     pub fn load(folder: &Path, identity: &Identity) -> Result<Self, DenyListError> {
         let store = DenyListStore::new(LocalFiles, folder, identity);
         let lists = store.read()?;
@@ -92,8 +92,8 @@ impl DenyListFile {
         self.check(from)
     }
 
-    /// Takes over a notice of a coordinator that is not denied: what it has sent before it was may still come. Its members are
-    /// denied at once, and this returns when they are in the file.
+    /// Takes over a notice of a coordinator that is not denied: messages that it sent before it was denied may still
+    /// arrive. The members are denied at once, and this returns when they are in the file.
     pub(crate) async fn note_revoked(&self, from: &Session, revoked: DenyList) {
         if self.check(from).is_ok() {
             self.revoke(revoked);
@@ -101,7 +101,7 @@ impl DenyListFile {
         }
     }
 
-    /// The same, of all coordinators that were removed.
+    /// Takes over a list of all removed coordinators in the same way.
     pub(crate) async fn note_removed(&self, from: &Session, removed: RemovedCoordinators) {
         if self.check(from).is_ok() {
             self.replace_removed(removed);
@@ -134,8 +134,9 @@ impl DenyListFile {
         denied.change(|lists| merge::replace_removed(lists, removed, clock));
     }
 
-    /// The disk may be slow and the lock taken, and a member has one thread for all that it does. The write goes on where the
-    /// caller is cancelled, as by the end of a session with a coordinator that is denied now.
+    /// Saves the lists on another thread: the disk may be slow and the lock taken, and a member has one thread for
+    /// everything. The write continues if the caller is cancelled, as by the end of a session with a coordinator that
+    /// is now denied.
     async fn save_apart(&self) {
         let file = self.clone();
         let saved = spawn_blocking(move || {
@@ -147,12 +148,12 @@ impl DenyListFile {
                 );
             }
         });
-        // It fails only where the runtime ends.
+        // This fails only if the runtime ends.
         let _ = saved.await;
     }
 
-    /// Writes the lists in force, and takes over those that another program has written meanwhile. Where that fails, the next
-    /// notice tries it again, even one without news.
+    /// Writes the lists in force, and takes over those that another program has written meanwhile. If this fails, the
+    /// next notice tries again, even one without news.
     fn save(&self) -> Result<(), DenyListError> {
         let mut saved = lock(&self.saved);
         let denied = self.identity.denied();

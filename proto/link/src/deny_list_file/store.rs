@@ -1,12 +1,12 @@
-//! The file itself: bounded, locked, and durable once it is written.
+//! The deny list file: bounded, locked, and durable once it is written.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reweave_common::member::{DenyLists, ListClock};
-use reweave_files::{Entry, FileHandle as _, FileSystem};
+use reweave_common::member::{ClockBounds, DenyLists};
+use reweave_files::{Entry, FileSystem, replace_with_mode};
 
 use super::DenyListError;
 use super::format::{self, DenyListRecord, RecordAuthority};
@@ -15,9 +15,9 @@ use crate::Identity;
 use crate::pki::{self, files};
 
 const DENIED_FILE: &str = "denied.json";
-/// Each coordinator takes up to 100 bytes.
+/// The maximum size of the file. Each coordinator takes up to 100 bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Another program holds the lock for two or three writes.
+/// The maximum time to wait for the lock. Another program holds it for two or three writes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Cheap to clone.
@@ -43,7 +43,7 @@ impl<F: FileSystem> DenyListStore<F> {
         &self.path
     }
 
-    /// Programs that write to this folder wait for each other.
+    /// Locks the folder: programs that write to it wait for each other.
     pub(super) fn lock(&self) -> Result<File, DenyListError> {
         files::lock_within(&self.folder, LOCK_TIMEOUT).map_err(|source| DenyListError::Lock {
             folder: self.folder.clone(),
@@ -51,7 +51,7 @@ impl<F: FileSystem> DenyListStore<F> {
         })
     }
 
-    /// Empty lists where there is no file, and where it was written for another cluster.
+    /// Reads the lists. They are empty if there is no file, or if it was written for another cluster.
     pub(super) fn read(&self) -> Result<DenyLists, DenyListError> {
         let path = self.path.clone();
         let bytes = match self.bounded() {
@@ -73,17 +73,18 @@ impl<F: FileSystem> DenyListStore<F> {
         }
     }
 
-    /// Adds these lists to those in the file, which another program may have written meanwhile, and returns all. They are
-    /// written even if they are in the file: it may not be on disk. For a caller that has the lock.
+    /// Adds these lists to those in the file, which another program may have written meanwhile, and returns all. They
+    /// are written even if they are in the file: it may not be on disk yet. The caller holds the lock.
     pub(super) fn merge(
         &self,
         lists: DenyLists,
-        clock: ListClock,
+        clock: ClockBounds,
     ) -> Result<DenyLists, DenyListError> {
         let mut all = self.read()?;
         merge::merge(&mut all, lists, clock);
         let record = DenyListRecord::new(self.authority.clone(), &all);
-        let written = self.replace(format::encode(&record).as_bytes());
+        let content = format::encode(&record);
+        let written = replace_with_mode(&self.files, &self.path, self.mode(), content.as_bytes());
         written.map_err(|source| DenyListError::Write {
             path: self.path.clone(),
             source,
@@ -98,18 +99,6 @@ impl<F: FileSystem> DenyListStore<F> {
             }
             Entry::File { .. } | Entry::Folder => self.files.read(&self.path),
         }
-    }
-
-    /// As [`reweave_files::replace`] does, with a file that has its mode and its owner from the beginning.
-    fn replace(&self, content: &[u8]) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        // A loss of power may have left one.
-        let _ = self.files.remove(&new);
-        let mut file = self.files.create_with_mode(&new, self.mode())?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        self.files.rename(&new, &self.path)?;
-        self.files.sync_folder(&self.folder)
     }
 
     fn mode(&self) -> u32 {

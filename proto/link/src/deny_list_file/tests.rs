@@ -1,4 +1,4 @@
-//! What programs deny that start in one folder, one after the other and beside each other.
+//! The lists that programs deny, if they start in one folder one after the other or at the same time.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ fn home(cluster: &str) -> TempDir {
     home
 }
 
-/// As a program that starts there.
+/// The file, as a program loads it that starts there.
 fn started(home: &TempDir) -> DenyListFile {
     let identity = Identity::load(home.path()).unwrap();
     DenyListFile::load(home.path(), &identity).unwrap()
@@ -33,7 +33,7 @@ fn held(file: &DenyListFile) -> DenyLists {
     file.identity.denied().now().clone()
 }
 
-/// As from a coordinator.
+/// Takes over lists as from a coordinator.
 fn learn(file: &DenyListFile, lists: DenyLists) -> Result<(), DenyListError> {
     file.learn(lists);
     file.save()
@@ -62,7 +62,7 @@ fn revoking(up_to: u64, names: &[&str]) -> DenyLists {
     }
 }
 
-/// By the clock of the machine.
+/// The latest plausible time, by the clock of the machine.
 fn latest() -> Admission {
     merge::clock_at(SystemTime::now()).latest
 }
@@ -78,7 +78,8 @@ fn learned_removal_lasts_until_lifted() {
     assert_eq!(held(&started(&home)), removing(9, &[]));
 }
 
-/// Both have read the file before one of them writes it. The other one denies then what it finds there.
+/// Both programs have read the file before one of them writes it. The other one then denies the lists that it finds
+/// there.
 #[test]
 fn concurrent_program_lifts_no_removal() {
     let home = home("lab");
@@ -123,7 +124,7 @@ fn wait_for_folder_lock_ends() {
     files::lock_within(home.path(), Duration::ZERO).unwrap();
 }
 
-/// As in a home that is read-only. Other sessions of this program have the list.
+/// The folder cannot be written, as in a read-only home. Other sessions of this program have the list.
 #[test]
 fn unwritable_file_still_denies() {
     let home = home("lab");
@@ -133,13 +134,13 @@ fn unwritable_file_still_denies() {
     assert_eq!(held(&file), removing(7, &["c1"]));
 }
 
-/// It brings nothing new.
+/// The second notice has no news.
 #[test]
 fn next_notice_repeats_failed_write() {
     let home = home("lab");
     let file = started(&home);
-    // A folder with that name prevents the new file.
-    let in_the_way = file.store.path().with_extension("new");
+    // A folder with the name of the draft prevents the write.
+    let in_the_way = file.store.path().with_extension("json.new");
     fs::create_dir(&in_the_way).unwrap();
     let error = learn(&file, removing(7, &["c1"])).unwrap_err();
     assert!(error.to_string().ends_with("denied.json"), "{error}");
@@ -182,7 +183,7 @@ fn deny_lists_are_bounded_apart() {
         .map(|number| format!("c{number:062}"))
         .collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    // Of 2023: it has as many digits as the times of now.
+    // A time of 2023, with as many digits as the present time.
     let at = 1_700_000_000_000_000;
     let file = started(&home);
     learn(&file, removing(at, &names)).unwrap();
@@ -199,7 +200,7 @@ fn deny_lists_are_bounded_apart() {
     }
 }
 
-/// It would lift no removal any longer, and no later list would lift its own.
+/// A list of a later time would lift no removal, and no later list would lift its own removals.
 #[test]
 fn lists_of_later_times_are_ignored() {
     let home = home("lab");
@@ -212,7 +213,7 @@ fn lists_of_later_times_are_ignored() {
     assert_eq!(held(&started(&home)), removing(7, &["c1"]));
 }
 
-/// It is taken all the same.
+/// The revocation itself is accepted.
 #[test]
 fn revocation_of_later_time_is_limited() {
     let home = home("lab");
@@ -224,7 +225,7 @@ fn revocation_of_later_time_is_limited() {
     assert!(!revoked.denies(&c1, Admission(latest().0 + 1)));
 }
 
-/// A coordinator invents a date that this clock allows, and is removed then.
+/// A coordinator invents a date that this clock allows, and is then removed.
 #[test]
 fn invented_date_blocks_no_removal() {
     let home = home("lab");
@@ -240,8 +241,8 @@ fn invented_date_blocks_no_removal() {
     }
 }
 
-/// It denies what it denies until a coordinator sends another list, and keeps none of those out. By a clock that is behind, a
-/// good file looks the same: until then its date stays.
+/// The file denies its members until a coordinator sends another list, and keeps no list out. With a clock that is
+/// behind, a good file looks the same: until then its date stays.
 #[test]
 fn poisoned_file_yields_to_lists() {
     let home = home("lab");
@@ -264,7 +265,7 @@ fn poisoned_file_yields_to_lists() {
     }
 }
 
-/// Nothing is written in its place.
+/// The damaged file is not replaced.
 #[test]
 fn damaged_deny_list_file_is_named() {
     let home = home("lab");

@@ -100,12 +100,12 @@ impl Applicant {
         self.connection.remote_address()
     }
 
-    /// Of the token's secret.
+    /// The digest of the token's secret.
     pub fn token(&self) -> Digest {
         self.token
     }
 
-    /// Of the key that is to be certified.
+    /// The digest of the key to be certified.
     pub fn key(&self) -> Digest {
         self.key
     }

@@ -21,11 +21,11 @@ const ALPN: &[u8] = b"reweave-join";
 /// A request for a certificate is a few hundred bytes, two certificates are a few thousand.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
 
-/// What comes after the hello.
+/// The message after the hello.
 #[derive(Serialize, Deserialize)]
 struct Application {
     secret: [u8; token::SECRET_BYTES],
-    /// As in [`KeyRequest::der`](crate::pki::KeyRequest::der).
+    /// The certificate request: see [`KeyRequest::der`](crate::pki::KeyRequest::der).
     request: Vec<u8>,
 }
 
@@ -35,13 +35,13 @@ enum JoinAnswer {
         authority_pem: String,
         chain_pem: String,
     },
-    /// Another coordinator leads; it may know more.
+    /// Another coordinator leads. The applicant may try that one.
     AskAnother,
-    /// Why, the coordinator keeps to itself.
+    /// The coordinator refuses, and keeps the reason to itself.
     Refused,
 }
 
-/// See `decoders`.
+/// Decodes the messages, for the fuzzers: see `decoders`.
 pub(crate) fn read(frame: &[u8]) {
     let _ = frame::decode::<Application>(frame);
     let _ = frame::decode::<JoinAnswer>(frame);

@@ -22,7 +22,7 @@ const TOKEN_PREFIX: &str = "reweave1.";
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     cluster: String,
-    /// Of the authority's certificate.
+    /// The digest of the authority's certificate.
     authority: Digest,
     member: Member,
     secret: [u8; SECRET_BYTES],
@@ -53,7 +53,7 @@ impl Token {
         &self.member
     }
 
-    /// What the cluster knows it by, without being able to use it.
+    /// Returns the digest by which the cluster recognizes the token without being able to use it.
     pub fn digest(&self) -> Digest {
         secret_digest(&self.secret)
     }
@@ -87,7 +87,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Not the secret.
+/// Prints no secret.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token for {} of {}", self.member, self.cluster)

@@ -5,14 +5,15 @@ use std::path::Path;
 
 use rcgen::{CertificateSigningRequestParams, Issuer, KeyPair, PublicKeyData};
 use reweave_common::member::{Admission, Member};
+use reweave_files::LocalFiles;
 use reweave_proto::name::{ClusterName, MemberName, Role};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use super::request::replace_pair;
 use super::{
-    AUTHORITY_CERTIFICATE_FILE, AUTHORITY_KEY_FILE, MEMBER_CERTIFICATE_FILE, MEMBER_KEY_FILE,
-    PkiError, SIGNER_CERTIFICATE_FILE, SIGNER_KEY_FILE, Validity, certificate_in, facts, files,
-    params, sole_uri,
+    AUTHORITY_CERTIFICATE_FILE, AUTHORITY_KEY_FILE, PkiError, SIGNER_CERTIFICATE_FILE,
+    SIGNER_KEY_FILE, Validity, certificate_in, facts, files, params, sole_uri,
 };
 
 /// A holder of this decides who belongs to the cluster: the authority itself without a time limit, a signer for a day.
@@ -104,9 +105,15 @@ impl Authority {
             .signed_by(&key, &self.issuer)
             .map_err(PkiError::Sign)?;
         files::make_private_dir(dir)?;
+        let _alone = files::lock(dir)?;
         let (key_path, path) = (dir.join(SIGNER_KEY_FILE), dir.join(SIGNER_CERTIFICATE_FILE));
-        files::replace(&key_path, &key.serialize_pem(), files::PRIVATE_MODE)?;
-        files::replace(&path, &certificate.pem(), files::PUBLIC_MODE)
+        files::replace(
+            &LocalFiles,
+            &key_path,
+            &key.serialize_pem(),
+            files::PRIVATE_MODE,
+        )?;
+        files::replace(&LocalFiles, &path, &certificate.pem(), files::PUBLIC_MODE)
     }
 
     /// Writes a new key and certificate for a member into `dir`, replacing the old ones.
@@ -173,21 +180,13 @@ impl Authority {
             .map_err(PkiError::Sign)?;
         let authority = dir.join(AUTHORITY_CERTIFICATE_FILE);
         files::make_private_dir(dir)?;
-        files::replace(&authority, &self.root_pem, files::PUBLIC_MODE)?;
-        files::replace(
-            &dir.join(MEMBER_KEY_FILE),
-            &key.serialize_pem(),
-            files::PRIVATE_MODE,
-        )?;
+        let _alone = files::lock(dir)?;
+        files::replace(&LocalFiles, &authority, &self.root_pem, files::PUBLIC_MODE)?;
         let chain = self.chain(&certificate.pem());
-        files::replace(
-            &dir.join(MEMBER_CERTIFICATE_FILE),
-            &chain,
-            files::PUBLIC_MODE,
-        )
+        replace_pair(&LocalFiles, dir, &key.serialize_pem(), &chain)
     }
 
-    /// The same key for another cluster's name.
+    /// Returns the same key for another cluster's name.
     #[cfg(test)]
     pub(crate) fn in_name_of(self, cluster: &str) -> Self {
         let cluster = cluster.parse().unwrap();

@@ -1,5 +1,5 @@
-//! Certificates and keys on disk: written atomically, and keys readable by their owner alone. A member's key may be
-//! root's and shared with a group.
+//! Certificates and keys on disk. They are written atomically and durably, and only its owner can read a key. Root may share a
+//! member's key with a group.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, Write};
@@ -8,6 +8,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use reweave_files::{FileSystem, LocalFiles};
 use tempfile::NamedTempFile;
 
 use super::PkiError;
@@ -39,7 +40,8 @@ pub(crate) fn read_member_key(path: &Path) -> Result<String, PkiError> {
     read_key(path, mode, is_secret(mode, owner))
 }
 
-/// The rule of PostgreSQL: only root may share a file with a group, so a user cannot share a key by mistake.
+/// Whether a key with this mode and owner is secret enough. The rule is that of PostgreSQL: only root may share a file
+/// with a group, so a user cannot share a key by mistake.
 pub(crate) fn is_secret(mode: u32, owner: u32) -> bool {
     let others = mode & GROUP_OTHER_BITS;
     others == 0 || (others == GROUP_READ_BIT && owner == ROOT_UID)
@@ -84,25 +86,30 @@ pub(super) fn make_private_dir(path: &Path) -> Result<(), PkiError> {
         })
 }
 
-/// Fails if there is a file at `path`, even one created just now.
+/// Creates a file. Fails if there is a file at `path`, even one created just now.
 pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
     let placed = written_beside(path, text, mode)?.persist_noclobber(path);
     match placed {
-        Ok(_) => Ok(()),
+        Ok(_) => LocalFiles
+            .sync_folder(folder_of(path))
+            .map_err(|source| write_error(path, source)),
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(exists(path)),
         Err(error) => Err(write_error(path, error.error)),
     }
 }
 
-/// Replaces the file atomically.
-pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
-    let placed = written_beside(path, text, mode)?.persist(path);
-    placed
-        .map(drop)
-        .map_err(|error| write_error(path, error.error))
+/// Replaces the file by one with this mode, which belongs to the owner of the folder. The caller holds the folder's lock.
+pub(crate) fn replace<F: FileSystem>(
+    files: &F,
+    path: &Path,
+    text: &str,
+    mode: u32,
+) -> Result<(), PkiError> {
+    let replaced = reweave_files::replace_with_mode(files, path, mode, text.as_bytes());
+    replaced.map_err(|source| write_error(path, source))
 }
 
-/// Locked while a key and its certificate are replaced together.
+/// Locks a folder while its keys and certificates are replaced.
 pub(crate) fn lock(dir: &Path) -> Result<File, PkiError> {
     let locked = || {
         let dir = File::open(dir)?;
@@ -112,7 +119,7 @@ pub(crate) fn lock(dir: &Path) -> Result<File, PkiError> {
     locked().map_err(|source| write_error(dir, source))
 }
 
-/// The same lock, unless other programs hold it for this long.
+/// Takes the same lock, or fails if other programs hold it for this long.
 pub(crate) fn lock_within(dir: &Path, timeout: Duration) -> io::Result<File> {
     let end = Instant::now() + timeout;
     let dir = File::open(dir)?;
@@ -128,16 +135,20 @@ pub(crate) fn lock_within(dir: &Path, timeout: Duration) -> io::Result<File> {
     }
 }
 
-/// Renames one file of a folder over another.
-pub(super) fn rename(from: &Path, to: &Path) -> Result<(), PkiError> {
-    fs::rename(from, to).map_err(|source| write_error(to, source))
+/// Renames one file of a folder over another, durably.
+pub(super) fn rename<F: FileSystem>(files: &F, from: &Path, to: &Path) -> Result<(), PkiError> {
+    let renamed = reweave_files::rename_durable(files, from, to);
+    renamed.map_err(|source| write_error(to, source))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
 }
 
 fn written_beside(path: &Path, text: &str, mode: u32) -> Result<NamedTempFile, PkiError> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    // Readable by its owner alone until the mode is set, whatever the umask.
+    // Only its owner can read the file until the mode is set: the umask has no effect.
     let write = || {
-        let mut file = NamedTempFile::new_in(dir)?;
+        let mut file = NamedTempFile::new_in(folder_of(path))?;
         file.as_file()
             .set_permissions(Permissions::from_mode(mode))?;
         file.write_all(text.as_bytes())?;

@@ -16,7 +16,7 @@ struct Notified {
     file: DenyListFile,
     to_c0: Session,
     to_c1: Session,
-    /// The other ends.
+    /// The other ends of the sessions.
     _accepted: [Session; 2],
 }
 
@@ -66,7 +66,7 @@ fn revoking(revoked: DenyList) -> DenyLists {
     }
 }
 
-/// As of this time, of coordinators that were removed then.
+/// Makes lists of this time, with coordinators that were removed then.
 fn removing(as_of: u64, names: &[&str]) -> DenyLists {
     let RemovedCoordinators { as_of, list } = removal(as_of, names);
     DenyLists {
@@ -86,7 +86,7 @@ fn removal(as_of: u64, names: &[&str]) -> RemovedCoordinators {
     }
 }
 
-/// A leader that was deposed has heard nothing of the removal.
+/// A deposed leader does not know about the removal.
 #[tokio::test]
 async fn older_list_readmits_no_coordinator() {
     let notified = Notified::new().await;
@@ -133,7 +133,7 @@ async fn later_lists_lift_no_revocation() {
     notified.expect(&revoking(revoked));
 }
 
-/// No removal of a list that may not be is taken, and no later list would lift its own.
+/// An implausible list removes no coordinator. A later list would not lift its own removals.
 #[tokio::test]
 async fn implausible_removals_are_ignored() {
     let notified = Notified::new().await;

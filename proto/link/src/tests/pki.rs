@@ -104,7 +104,7 @@ fn authority_is_never_overwritten() {
     );
 }
 
-/// As if two processes created a cluster in one place at the same time.
+/// Two processes may create a cluster in one place at the same time.
 #[test]
 fn new_file_never_replaces_existing() {
     let dir = tempfile::tempdir().unwrap();

@@ -268,7 +268,7 @@ async fn session_tickets_are_never_resumed() {
     let cluster = Cluster::new("lab");
     let (mut listener, address) = listen(&cluster.coordinator());
     let agent = cluster.agent();
-    // One configuration for both attempts, so that it could resume.
+    // Both attempts have one configuration, so that the second could resume.
     let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
     let config = ClientConfig::new(Arc::new(crypto));
     let endpoint = transport::client_endpoint(address, None, ReceiveFlag::default()).unwrap();

@@ -136,7 +136,7 @@ fn removed(name: &str) -> DeniedCoordinators {
     }
 }
 
-/// Checked in running sessions, and when the next command starts.
+/// Running sessions check it, and so does the next command at its start.
 #[tokio::test]
 async fn operator_refuses_coordinators_learned_of() {
     let cluster = Cluster::new("lab");
@@ -232,7 +232,7 @@ fn interrupted_renewal_finishes_on_load() {
         .certify(request.der(), &member, Admission(1));
     let files = ["node.key", "node.pem"].map(|name| std::fs::read(dir.join(name)).unwrap());
     request.install(&chain.unwrap()).unwrap();
-    // Before the certificate came: the next key is there, with the old pair.
+    // The certificate was not written yet: the next key is there, with the old pair.
     std::fs::rename(dir.join("node.key"), dir.join("node.key.next")).unwrap();
     let new = std::fs::read(dir.join("node.pem")).unwrap();
     std::fs::write(dir.join("node.key"), &files[0]).unwrap();
@@ -243,7 +243,7 @@ fn interrupted_renewal_finishes_on_load() {
     .unwrap();
     std::fs::write(dir.join("node.pem"), &files[1]).unwrap();
     assert_eq!(Identity::load(&dir).unwrap().admission(), old.admission());
-    // After it came, and before the key was renamed.
+    // The certificate was written, and the key was not renamed yet.
     std::fs::write(dir.join("node.pem"), new).unwrap();
     assert_eq!(Identity::load(&dir).unwrap().admission(), Admission(1));
     assert!(!dir.join("node.key.next").exists());

@@ -69,7 +69,7 @@ async fn both_ends_know_their_peer() {
     }
 }
 
-/// Longer than what a channel holds in flight, so that sending needs a reader.
+/// Makes a text longer than a channel holds in flight, so that sending needs a reader.
 fn long() -> String {
     "there is more than one way ".repeat(30_000)
 }

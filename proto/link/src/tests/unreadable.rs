@@ -14,7 +14,7 @@ async fn send_raw(session: &Session, bytes: &'static [u8]) {
     writer.send(Bytes::from_static(bytes)).await.unwrap();
 }
 
-/// What the coordinator, and then the agent, say when the agent sends these bytes.
+/// Returns what the coordinator and then the agent report after the agent has sent these bytes.
 async fn after(bytes: &'static [u8]) -> (WireError, String) {
     let (coordinator, agent) = pair().await;
     send_raw(&agent, bytes).await;

@@ -78,7 +78,7 @@ impl Certificate {
         self.newest.subscribe()
     }
 
-    /// What coordinators have sent, for all certificates that this member has one after the other.
+    /// Returns the notices of coordinators, which are shared by all successive certificates of this member.
     pub(super) fn notices(&self) -> Notices {
         self.notices.clone()
     }

@@ -239,7 +239,7 @@ async fn listen<D: MemberProtocol>(
             // An answer without a waiting request is ignored.
             Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),
             Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
-            // It is the one in use.
+            // This session is already in use.
             Ok(Order::Here) => {}
             Ok(notice) => notices.note(session, notice).await,
             Err(error) => return SessionEnd::Lost(error),

@@ -1,4 +1,5 @@
-//! What any coordinator sends to any member, whether it leads or not: who is denied, and who coordinates.
+//! Notices that any coordinator sends to any member, whether it leads or not: denied members, and the list of
+//! coordinators.
 
 use reweave_proto::message::Order;
 
@@ -13,8 +14,8 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Unless its coordinator is denied: what it has sent before it was may still come. The next message of the session waits
-    /// until the lists are in their file, and all else goes on.
+    /// Handles a notice, unless its coordinator is denied: messages that it sent before it was denied may still arrive.
+    /// The next message of the session waits until the lists are in their file, and everything else continues.
     pub(super) async fn note<T>(&self, from: &Session, notice: Order<T>) {
         match notice {
             Order::Denied(list) | Order::DeniedMore(list) => {

@@ -6,8 +6,8 @@ use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use reweave_replica::{Batch, Compaction, Journal, LogDisk, LogError, Written, write_compacted};
-use reweave_sim_disk::{Bytes, LossyFile, LossyFiles};
+use reweave_replica::{Batch, Compaction, Journal, LogError, LogStorage, Written, write_compacted};
+use reweave_sim_disk::{LossyFile, LossyFiles, TrackedBytes};
 
 use crate::chance::Chance;
 
@@ -46,9 +46,9 @@ impl SimulatedDisk {
     /// counts for nothing.
     pub fn is_damaged(&self) -> bool {
         let log = self.look(Path::new(LOG_NAME), |log| {
-            let whole = Journal::read(&log.meant).map(|journal| journal.whole_bytes);
-            let whole = whole.unwrap_or(log.meant.len());
-            log.found.get(..whole) != log.meant.get(..whole)
+            let whole = Journal::read(&log.expected).map(|journal| journal.whole_bytes);
+            let whole = whole.unwrap_or(log.expected.len());
+            log.actual.get(..whole) != log.expected.get(..whole)
         });
         log.unwrap_or_default() || self.differs(REACHED_NAME)
     }
@@ -60,7 +60,7 @@ impl SimulatedDisk {
     }
 
     fn differs(&self, name: &str) -> bool {
-        let differs = self.look(Path::new(name), Bytes::differs);
+        let differs = self.look(Path::new(name), TrackedBytes::is_damaged);
         differs.unwrap_or_default()
     }
 }
@@ -74,7 +74,7 @@ impl Deref for SimulatedDisk {
     }
 }
 
-impl LogDisk for SimulatedDisk {
+impl LogStorage for SimulatedDisk {
     type Files = LossyFiles;
     type Compaction = SimulatedCompaction;
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::page::Page;
 use crate::plan::summary::Summary;
+use crate::report::Report;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Rewired {
@@ -44,8 +45,10 @@ impl Rewired {
             refused: rewiring.refused.as_ref().map(ToString::to_string),
         }
     }
+}
 
-    pub(super) fn show(&self, page: &mut Page) {
+impl Report for Rewired {
+    fn lay_out(&self, page: &mut Page) {
         page.heading("Other circuits");
         if let Some([low, high]) = self.interval_ms {
             page.line(&format!(

@@ -86,16 +86,14 @@ impl Sweep {
     ) -> Result<(), CliError> {
         if let Some(to) = &self.to {
             let lines = answers.iter();
-            let lines = lines.map(|answer| document(Output::Json, answer, |_| ()));
+            let lines = lines.map(|answer| document(Output::Json, &PointAnswer(answer)));
             let lines = lines.collect::<Result<String, _>>()?;
             let written = store::write(to, &shard.file(), lines)?;
             let points = answers.len();
             return print_report(output, &WrittenShard { points, written }).map(drop);
         }
         for answer in answers {
-            print_data(&document(output, answer, |page| {
-                page.line(&in_words(answer));
-            })?)?;
+            print_data(&document(output, &PointAnswer(answer))?)?;
         }
         Ok(())
     }
@@ -110,6 +108,17 @@ struct WrittenShard {
 impl Report for WrittenShard {
     fn lay_out(&self, page: &mut Page) {
         page.line(&format!("{} points in {}", self.points, self.written));
+    }
+}
+
+/// The settings of a point, with its figures or its error.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct PointAnswer<'a>(&'a Value);
+
+impl Report for PointAnswer<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        page.line(&in_words(self.0));
     }
 }
 

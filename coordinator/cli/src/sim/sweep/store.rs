@@ -8,8 +8,8 @@ use clap::Args;
 use reweave_history::{Files, ShelfError};
 use serde_json::Value;
 
+use super::PointAnswer;
 use super::axis::Shard;
-use super::in_words;
 use crate::error::CliError;
 use crate::{Output, document, json, print_data};
 
@@ -42,9 +42,7 @@ impl Gather {
         let mut failed = false;
         for answer in in_order(self.answers(&files)?) {
             failed |= answer.get("error").is_some();
-            print_data(&document(output, &answer, |page| {
-                page.line(&in_words(&answer));
-            })?)?;
+            print_data(&document(output, &PointAnswer(&answer))?)?;
         }
         Ok(if failed {
             ExitCode::FAILURE

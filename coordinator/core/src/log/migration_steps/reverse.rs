@@ -11,7 +11,8 @@ use super::held_state::Held;
 pub(crate) fn retraced(
     migration_plan: &MigrationPlan,
     completed: usize,
-    (tables, circuits): (&Tables, &Circuits),
+    tables: &Tables,
+    circuits: &Circuits,
 ) -> MigrationPlan {
     let mut held = Held::first(tables, circuits);
     let mut undone = Vec::new();

@@ -153,9 +153,10 @@ impl Migration {
         is_whole && steps.next().is_none()
     }
 
-    /// The steps back over all begun steps. None during a rollback, which no longer knows them.
-    pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<MigrationPlan> {
-        (!self.leads_back()).then(|| retraced(&self.plan, self.begun(), start))
+    /// The steps back over all begun steps, to the start of the migration at these tables and circuits. None during a
+    /// rollback, which no longer knows the steps.
+    pub(crate) fn retraced(&self, tables: &Tables, circuits: &Circuits) -> Option<MigrationPlan> {
+        (!self.leads_back()).then(|| retraced(&self.plan, self.begun(), tables, circuits))
     }
 
     /// The number of begun steps.

@@ -58,7 +58,7 @@ impl Case {
             floor: 0.25,
             ..Network::untouched(&self.fabric)
         };
-        check_migration(&network, migration_plan, (&self.after.0, &self.after.1))
+        check_migration(&network, migration_plan, &self.after.0, &self.after.1)
     }
 
     /// Whether every packet arrives at every moment of this migration, and none uses a circuit that moves.
@@ -216,7 +216,7 @@ fn retraced_migration_loses_nothing() {
                     MigrationStep::Switch(moved) => circuits.extend(moved.clone()),
                 }
             }
-            let back = retraced(&there, completed, (&case.before.0, &case.before.1));
+            let back = retraced(&there, completed, &case.before.0, &case.before.1);
             let case = Case {
                 fabric: case.fabric.clone(),
                 before: (tables, circuits),

@@ -56,7 +56,8 @@ impl fmt::Display for Crowded {
     }
 }
 
-/// A change that costs this part of an iteration more is taken once in e times.
+/// Temperature of the simulated annealing, relative to the iteration time: a change that slows the iteration by this share is
+/// accepted with probability 1/e.
 const ANNEALING_TEMPERATURE: f64 = 0.004;
 /// Number of proposed changes per simulated one: most are infeasible.
 const PROPOSALS_PER_TRY: u32 = 16;

@@ -49,7 +49,7 @@ impl Effort {
     }
 }
 
-/// Steepness of the cost of a lane by load.
+/// Steepness of the exponential cost: an empty lane costs e^-24 of the fullest one.
 const PRICE_STEEPNESS: f64 = 24.0;
 /// Constant cost per hop, so that no flow takes a long path without a benefit.
 const PRICE_PER_HOP: f64 = 1e-3;

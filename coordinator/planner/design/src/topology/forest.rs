@@ -1,8 +1,9 @@
 //! Overlays spanning trees until every cable carries its share of an all-reduce.
 //!
 //! An all-reduce up and down a spanning tree sends all its bytes once per direction over each cable of the tree. So it
-//! is faster the more evenly trees use the cables; the narrowest cut of the hosts is the only limit (Tutte and
-//! Nash-Williams). Repeatedly adding a tree of the least used cables approaches that limit.
+//! is faster the more evenly trees use the cables. The limit is the partition of the hosts that has the fewest cables
+//! between its parts, per part beyond the first (Tutte and Nash-Williams). Repeatedly adding a tree of the least used
+//! cables approaches that limit.
 
 use reweave_repair::Together;
 

@@ -12,8 +12,8 @@ use super::{Cause, Class, Subject, cables};
 const MIN_ERROR_SHARE: f64 = 1e-7;
 /// A share of lost probes that no operator can be expected to live with.
 pub(super) const MIN_LOSS_SHARE: f64 = 0.01;
-/// Least ratio of losses: paths that cross no other lossy link lose as much as the link, and paths that cross further
-/// ones lose less.
+/// Least ratio to the highest loss. The series of a lossy link has only probes that cross it. The series of other links on their
+/// paths also have other probes, and so a lower loss.
 const MIN_LOSS_RATIO: f64 = 0.75;
 /// Number of values that represent the present.
 const RECENT_VALUES: usize = 4;
@@ -21,26 +21,28 @@ const RECENT_VALUES: usize = 4;
 /// A change of the mean of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// The place of the first value after it.
+    /// Index of the first value after the change.
     pub at: usize,
     pub before: f64,
     pub after: f64,
 }
 
-/// In standard deviations of the series: the usual deviation, and the sum of larger ones that counts as a change.
+/// Slack and threshold of the cumulative sum (CUSUM), in standard deviations of the baseline. The sum grows by the deviation of
+/// each value less the slack, and never falls below zero. Above the threshold, the mean has risen.
 const CUSUM_SLACK: f64 = 1.0;
 const CUSUM_THRESHOLD: f64 = 10.0;
 /// Number of first values that define the baseline.
 pub(super) const BASELINE_VALUES: usize = 16;
-/// A change by less than this part is not felt.
+/// A smaller relative rise is ignored.
 const MIN_RELATIVE_CHANGE: f64 = 0.2;
 
-/// The first rise of a series that is no chance, if there is one.
+/// Returns the first lasting rise of the mean of a series, if there is one. One value adds at most half of the threshold, so a
+/// single outlier is no rise.
 pub fn changes(values: &[f64]) -> Option<Change> {
     let usual = values.get(..BASELINE_VALUES)?;
     let before = median(&mut usual.to_vec());
     let mut off: Vec<_> = usual.iter().map(|value| (value - before).abs()).collect();
-    // The median distance of a normal distribution is two thirds of its deviation.
+    // The median absolute deviation of a normal distribution is two thirds of its standard deviation.
     let spread = (1.5 * median(&mut off)).max(before.abs() * 0.02).max(1e-12);
     let (mut sum, mut since) = (0.0, BASELINE_VALUES);
     for (place, value) in values.iter().enumerate().skip(BASELINE_VALUES) {
@@ -75,8 +77,8 @@ pub(super) struct Worse {
     pub(super) lossier: Vec<Lossier>,
 }
 
-/// One direction of a link whose probes get lost more often than they did. Others that the same probes cross are
-/// seen to lose some, too.
+/// One direction of a link whose probes get lost more often than before. Other links that the same probes cross seem to lose
+/// some as well.
 pub(super) struct Lossier {
     pub(super) cause: Cause,
     after: f64,
@@ -127,7 +129,7 @@ impl Change {
         format!("{of} went from {before} to {after} {ago_s:.0} s ago")
     }
 
-    /// Whether it is so still: what was repaired loses nothing more.
+    /// Whether the change still lasts: a repaired link loses nothing more.
     fn lasts(&self, values: &[f64]) -> bool {
         let lately = &values[values.len().saturating_sub(RECENT_VALUES)..];
         median(&mut lately.to_vec()) > (self.before + self.after) / 2.0

@@ -15,7 +15,7 @@ use super::{Cause, Class, Subject, cables, change, jobs};
 const FEC_FAILURE_SHARE: f64 = 1e-3;
 /// Maximum time until a predicted failure that is reported.
 const MAX_FORECAST_S: f64 = 7.0 * 86_400.0;
-/// Least share of the variance that an exponential must explain.
+/// Least coefficient of determination (R²) of the exponential: of the straight line through the logarithms.
 const MIN_EXPLAINED_SHARE: f64 = 0.8;
 const MIN_VALUES: usize = 8;
 /// A link is full from this share on.
@@ -27,7 +27,8 @@ pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause
     Ok(findings)
 }
 
-/// The logarithm of corrected bits on a straight line up, towards what cannot be corrected.
+/// Finds optics whose share of corrected bits grows exponentially, and extrapolates it to the share at which the correction
+/// fails.
 fn dying(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
     let mut findings = Vec::new();
     for series in evidence

@@ -9,9 +9,9 @@ use super::evidence::{Evidence, FlowFacts, HostFacts};
 use super::routes::{Loads, MIN_ELEPHANT_SHARE, Sent, rate};
 use super::{Cause, Class, Subject};
 
-/// Ratio of all flows' rates on a slow host to the median of others.
+/// Maximum ratio of the rate of each flow of a slow host to the median rate of other flows.
 const MAX_SLOW_RATIO: f64 = 0.7;
-/// Minimum number of other hosts for a comparison.
+/// Minimum number of other hosts that a slow host has flows with, and of flows between others.
 const MIN_PEERS: usize = 2;
 /// Minimum number of readings: a single one may fall on a start, a pause or an end of a flow.
 const MIN_READINGS: usize = 3;
@@ -45,8 +45,8 @@ fn downgrade(host: &HostFacts) -> Option<Cause> {
     Some(Class::PcieDowngrade.cause(Subject::Host(host.host.clone()), 0.95, said))
 }
 
-/// All flows of one host are slow, those it sends and those it receives, while others of the same job are
-/// not: other jobs send as they like. What a full link holds back says nothing of its hosts.
+/// Finds hosts whose flows are all slow in both directions, while other flows of the same job are not. Flows of other jobs are
+/// not compared. Flows that a full link holds back show nothing about their hosts.
 fn stragglers(loads: &Loads<'_>, fabric: &Fabric) -> Vec<Cause> {
     let mut jobs: BTreeMap<Option<&str>, Vec<Heard<'_>>> = BTreeMap::new();
     for sent in loads.flows().filter(|it| !loads.are_held_back(fabric, it)) {
@@ -104,7 +104,8 @@ impl<'e> Heard<'e> {
         self.flow.readings.is_none_or(|it| it >= MIN_READINGS)
     }
 
-    /// Whether every reading is below the usual rate of others, if that is high enough for ports to matter.
+    /// Whether its highest reading is far below the usual rate of other flows. A usual rate that is low for these ports shows
+    /// nothing.
     fn is_below(&self, usual: f64) -> bool {
         let most = self.flow.most_gbps.unwrap_or(self.flow.gbps);
         self.is_measured()

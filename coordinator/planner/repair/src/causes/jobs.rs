@@ -10,7 +10,7 @@ use crate::paths::Atlas;
 
 /// Ratio of rack crossings to the necessary ones at which a new order is recommended.
 const MAX_CROSSING_RATIO: f64 = 1.5;
-/// Least share of the variance of all-reduce times that a line must explain, and its required lead over a logarithm.
+/// Least coefficient of determination (R²) of a straight line through all-reduce times. It must also exceed that of a logarithm.
 const MIN_LINEAR_FIT: f64 = 0.98;
 /// A rank that is first this often is no accident.
 const MIN_FIRST_SHARE: f64 = 0.9;
@@ -18,16 +18,17 @@ const MIN_FIRST_SHARE: f64 = 0.9;
 const MIN_COLLECTIVES: u64 = 10;
 /// Below this share of communication time, the network does not slow a job.
 const MIN_COMMUNICATION_SHARE: f64 = 0.1;
-/// A rank that computes so much longer than the median holds the others up.
+/// A rank that computes longer than the median by this factor delays the others.
 const MIN_COMPUTE_RATIO: f64 = 1.3;
-/// A rank that others wait for spends less of the time than any other in collectives, and as many others wait.
+/// Maximum ratio of a late rank's time in collectives to the least of the other ranks.
 const MAX_WAITING_RATIO: f64 = 0.6;
+/// Minimum number of ranks that wait for a late one.
 const MIN_WAITING_RANKS: usize = 2;
-/// Least share of an iteration.
+/// Least share of an iteration that the others wait for a late rank.
 const MIN_WAIT_SHARE: f64 = 0.1;
 /// A host whose processors have nothing left to give.
 const MIN_BUSY_SHARE: f64 = 0.95;
-/// If the median host of a job is busy as well, no host is an outlier.
+/// Maximum ratio of the median host's load to that of the busiest one. Above it, no host is an outlier.
 const MAX_BUSY_RATIO: f64 = 0.7;
 
 pub(super) fn findings(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, EvidenceError> {
@@ -128,7 +129,7 @@ fn linear(job: &JobFacts) -> Option<Cause> {
     (rises && straight).then(|| Class::AllreduceLinear.cause(job.subject(), 0.85, said))
 }
 
-/// Slope, offset and how much a straight line explains.
+/// Returns slope, offset and coefficient of determination (R²) of the least-squares line.
 pub(super) fn line(points: &[(f64, f64)]) -> (f64, f64, f64) {
     let count = points.len() as f64;
     let mean = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -1,8 +1,10 @@
 //! Locates the loss of probes by votes of traced paths.
 //!
-//! For each direction of a link, host and switch, it computes how much likelier the losses are if that element alone
-//! loses more than the rest. The likeliest is removed together with all probes that crossed it, and the rest is judged
-//! again. Elements of nearly equal likelihood cannot be distinguished.
+//! Two models are compared for each direction of a link, each host and each switch. In the first, probes that cross the
+//! element are lost with one probability and all other probes with another. In the second, all probes are lost with the
+//! same probability. The evidence is the logarithm of the ratio of their likelihoods, each at the observed shares, in
+//! nats. The element with the most evidence is removed together with all probes that cross it, and the rest is judged
+//! again. Elements with nearly equal evidence cannot be distinguished.
 
 use super::ports::{by_cable, by_links, by_ports};
 use super::together::{explain_more, with_all_of_cut_off, without_direction};
@@ -36,21 +38,25 @@ pub struct Culprit {
     pub may_be_host: bool,
     pub sent: u64,
     pub lost: u64,
-    /// The share that is lost elsewhere.
+    /// The loss share of the probes that do not cross it.
     pub elsewhere: f64,
-    /// The logarithm of how much likelier the losses are with it than without.
+    /// The log-likelihood ratio in nats of two loss shares, of the probes that cross it and of all others, against one share.
     pub evidence: f64,
 }
 
-/// One false alarm in this many looks at one suspect: e^16.
+/// Least log-likelihood ratio of a named suspect, in nats. Twice the ratio is about chi-squared with one degree of freedom if
+/// the suspect loses no more than the rest (Wilks). Chance reaches 16 nats in fewer than one of e^16 (9 million) tests.
 const MIN_EVIDENCE: f64 = 16.0;
-/// Twenty times less likely is another matter.
+/// Suspects are ambiguous if their log-likelihood ratios differ by less than this, in nats: the losses are at most e^3 = 20
+/// times likelier with one of them than with the other.
 pub(super) const MAX_AMBIGUOUS_EVIDENCE: f64 = 3.0;
-/// A host with losses in both directions may have lost in one alone by chance: as 12 coins in a row may show one side.
+/// A host is cleared if a link explains the losses better by this log-likelihood ratio, in nats. A host that loses in both
+/// directions may have lost in one alone by chance: 12 coins that show the same side are 12 ln 2 = 8.3 nats.
 const MIN_EVIDENCE_AGAINST_HOST: f64 = 8.0;
-/// Ports of a switch differ by less than this by chance.
+/// A switch is cleared if some of its ports explain the losses better by this log-likelihood ratio, in nats. Ports of a switch
+/// that loses as a whole differ by less by chance.
 const MIN_EVIDENCE_AGAINST_SWITCH: f64 = 8.0;
-/// Least ratio between two directions of one cable.
+/// Least ratio of the loss shares of two directions of one cable that have a fault each.
 const MIN_DIRECTION_RATIO: f64 = 4.0;
 const MAX_CULPRITS: usize = 16;
 
@@ -140,7 +146,8 @@ fn likeliest(ground: &Ground, probes: &[&Probe], order: Order) -> Option<Culprit
     Some(culprit)
 }
 
-/// Keeps the links that let the least through, if any of them certainly lets hardly anything through.
+/// If some elements certainly drop nearly everything, keeps the elements whose loss shares cannot be distinguished from the
+/// highest share of these.
 fn dead_alone(weighed: &mut Vec<Weighed>, cast: &Cast) {
     let is_dead = |it: &&Weighed| is_dead([it.2.sent, it.2.lost]) && is_convincing(it, cast);
     let by_share = |a: &&Weighed, b: &&Weighed| a.2.share().total_cmp(&b.2.share());
@@ -149,19 +156,20 @@ fn dead_alone(weighed: &mut Vec<Weighed>, cast: &Cast) {
     }
 }
 
-/// Whether hardly any come through.
+/// Whether at least nine of ten are lost.
 pub(super) fn is_dead([sent, lost]: [u64; 2]) -> bool {
     lost * 10 >= sent * 9
 }
 
-/// Whether the place of these losses, and their occurrence on long paths, cannot be chance.
+/// Whether chance does not explain these losses, neither if each probe is lost with the same probability nor if each hop of a
+/// probe loses with the same probability.
 fn is_convincing(&(evidence, _, votes): &Weighed, cast: &Cast) -> bool {
     let rest = cast.all.without(votes);
     evidence.min(votes.evidence_by_crossings(rest)) >= MIN_EVIDENCE
 }
 
-/// Whether it loses probes that do not come by the other one: then there are two of them, and not one that is
-/// ambiguous.
+/// Whether the suspect also loses probes that do not cross the other one. Then there are two faults, and not one ambiguous
+/// fault.
 fn is_apart(suspect: Suspect, other: Suspect, probes: &[&Probe], ground: &Ground) -> bool {
     let elsewhere = probes.iter().filter(|it| !other.touches(it, ground));
     let elsewhere: Vec<_> = elsewhere.copied().collect();
@@ -185,11 +193,11 @@ fn is_behind_host(suspect: Suspect, near: &[Suspect], probes: &[&Probe], ground:
     is_hop && hosts.any(is_it)
 }
 
-/// Log-likelihood ratio of a suspect, and the probes that cross it.
+/// The log-likelihood ratio of a suspect in nats, and the probes that cross it.
 type Weighed = (f64, Suspect, Votes);
 
-/// All that lose more than the rest, those with most evidence first. Of equals hosts stay ahead, and
-/// switches of links.
+/// Returns the suspects that lose more than the rest, in order of evidence. With equal evidence, hosts come before switches, and
+/// switches before links.
 fn weighed(cast: &Cast, probes: &[&Probe], ground: &Ground) -> Vec<Weighed> {
     let hosts = (0..).map(Suspect::Host).zip(&cast.hosts);
     let switches = (0..).map(Suspect::Switch).zip(&cast.switches);
@@ -198,7 +206,7 @@ fn weighed(cast: &Cast, probes: &[&Probe], ground: &Ground) -> Vec<Weighed> {
     let weighed =
         suspects.filter_map(|(suspect, &votes)| Some((votes.against(cast.all)?, suspect, votes)));
     let may_be = |(weight, suspect, _): &Weighed| match *suspect {
-        // A weaker suspect can only be named alone.
+        // A weaker suspect is never named: it is within no margin of a convincing one.
         Suspect::Switch(switch) if *weight > MIN_EVIDENCE - MIN_EVIDENCE_AGAINST_SWITCH => {
             by_ports(switch, cast, probes, ground) < MIN_EVIDENCE_AGAINST_SWITCH
         }
@@ -313,8 +321,7 @@ impl Culprit {
         }
     }
 
-    /// Whether they lose such different shares that they are two troubles: neither by chance, nor by
-    /// little.
+    /// Whether the loss shares differ by more than chance, and by a large factor. Then there are two faults.
     pub(super) fn differs_from(&self, other: &Self) -> bool {
         let [one, other] = [self, other].map(|it| Votes {
             sent: it.sent,
@@ -330,7 +337,7 @@ impl Culprit {
 }
 
 impl Suspect {
-    /// Whether it loses more of these probes than the rest of them, and by so much evidence.
+    /// Whether it loses a higher share of these probes than the rest, with at least this evidence in nats.
     fn outweighs(self, probes: &[&Probe], least: f64, ground: &Ground) -> bool {
         let all = Votes::of(probes.iter().copied());
         let votes = self.votes(probes, ground);
@@ -357,8 +364,8 @@ impl Suspect {
         matches!((self, link), (Self::Hop(hop), Self::Link(link)) if hop / 2 == link / 2)
     }
 
-    /// Returns how much less likely another suspect may be and still be considered. A switch is cleared of one port's
-    /// losses with the same care as a host.
+    /// Returns by how many nats the evidence of another suspect may be lower for it to be considered. A switch is cleared of the
+    /// losses of one port with the same care as a host.
     fn margin(self, other: Self, ground: &Ground) -> f64 {
         match (self, other) {
             (Self::Hop(hop), Self::Switch(switch)) if ground.is_at(hop, switch) => {

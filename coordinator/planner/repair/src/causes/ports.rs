@@ -10,13 +10,13 @@ use super::localise::{MAX_AMBIGUOUS_EVIDENCE, Probe, Suspect};
 use super::votes::{Cast, Ground, MIN_LOST_PROBES, Votes};
 use crate::paths::HopIndex;
 
-/// Each further trouble at the same time is so much less likely: 150 times.
+/// Each further fault at the same time costs this log-likelihood in nats: it is e^5 = 150 times less likely beforehand.
 pub(super) const EXTRA_FAULT_PENALTY: f64 = 5.0;
-/// More troubles at one switch are less likely than the switch, for any explanation.
+/// More faults of ports at one switch are less likely than one fault of the switch, for any losses.
 const MAX_FAULTS_PER_SWITCH: usize = 4;
-/// Logarithmic cost at which one packet in 10^18 passes.
+/// Maximum cost of a crossing: the negative natural logarithm of the share that passes. About one packet in 10^18 does.
 const MAX_COST: f64 = 41.0;
-/// Each halves what a cost may be off by.
+/// Each step halves the interval in which the cost lies.
 const BISECTION_STEPS: usize = 60;
 
 /// Parts of a switch that may lose packets: ports of entry, ports of exit, whole links, or any of these.
@@ -28,8 +28,8 @@ enum Parts {
     Any,
 }
 
-/// Returns the log-likelihood ratio of some lossy ports or bidirectional links of the switch against the switch as a
-/// whole.
+/// Returns the log-likelihood ratio, in nats, of some lossy ports or bidirectional links of the switch against the switch as a
+/// whole. Above zero, the ports or links explain the losses better.
 pub(super) fn by_ports(switch: usize, cast: &Cast, probes: &[&Probe], ground: &Ground) -> f64 {
     let is_at = |probe: &&Probe| probe.hops.iter().any(|&hop| ground.is_at(hop, switch));
     let own: Vec<_> = probes.iter().copied().filter(is_at).collect();
@@ -62,8 +62,8 @@ pub(super) fn by_links(host: usize, cast: &Cast, probes: &[&Probe], ground: &Gro
 }
 
 /// For a host with several cables: returns the likeliest cable to lose packets in both directions, the nearly as likely
-/// ones, and the log-likelihood ratio of the first to the host. A probe that crosses a cable or the host twice loses
-/// more.
+/// ones, and the log-likelihood ratio of the first to the host, in nats. A probe that crosses a cable or the host twice
+/// loses more.
 pub(super) fn by_cable(
     host: usize,
     cast: &Cast,
@@ -84,8 +84,8 @@ pub(super) fn by_cable(
     Some((near.map(|it| Suspect::Link(it.1)).collect(), ahead))
 }
 
-/// Returns the log-likelihood of the losses if each crossing of one of these links costs the same share. Probes that
-/// cross none lose what others lose.
+/// Returns the log-likelihood of the losses, in nats, if each crossing of one of these links loses the same share. Probes that
+/// cross none lose the share of all other probes.
 fn by_crossings(probes: &[&Probe], links: &[HopIndex], mut others: Votes) -> f64 {
     let mut by_crossings: BTreeMap<usize, Votes> = BTreeMap::new();
     for probe in probes {
@@ -103,7 +103,7 @@ fn by_crossings(probes: &[&Probe], links: &[HopIndex], mut others: Votes) -> f64
     crossing.sum::<f64>() + none.likelihood_at(others.share())
 }
 
-/// Returns the cost per crossing with the highest likelihood.
+/// Returns the share that passes one crossing, at the highest likelihood. Bisects its cost, as the log-likelihood is concave in it.
 fn share_that_passes(by_crossings: &BTreeMap<usize, Votes>) -> f64 {
     let (mut less, mut more) = (0.0, MAX_COST);
     for _ in 0..BISECTION_STEPS {
@@ -117,7 +117,7 @@ fn share_that_passes(by_crossings: &BTreeMap<usize, Votes>) -> f64 {
     libm::exp(-more)
 }
 
-/// Returns the slope of the likelihood over the logarithm of the passing share; above zero, a lower share is likelier.
+/// Returns the derivative of the log-likelihood by the cost of a crossing. Above zero, a higher cost is likelier.
 fn likelihood_slope(by_crossings: &BTreeMap<usize, Votes>, cost: f64) -> f64 {
     let each = by_crossings.iter().map(|(&crossings, votes)| {
         let times = crossings as f64;
@@ -127,7 +127,8 @@ fn likelihood_slope(by_crossings: &BTreeMap<usize, Votes>, cost: f64) -> f64 {
     each.sum::<f64>()
 }
 
-/// Returns the evidence against the switch, if probes that cross it more than once may lose more.
+/// Returns the log-likelihood ratio of a switch that loses as a whole, in nats. Probes that enter it once and probes that enter
+/// it more often have a loss share each.
 fn as_a_whole(switch: usize, own: &[&Probe], all: Votes, ground: &Ground) -> f64 {
     let (mut once, mut more) = (Votes::default(), Votes::default());
     for probe in own.iter().filter(|it| ground.passes(it, switch)) {
@@ -142,7 +143,8 @@ fn as_a_whole(switch: usize, own: &[&Probe], all: Votes, ground: &Ground) -> f64
 }
 
 impl Parts {
-    /// Returns the evidence against the worst set of them, of the best fitting size.
+    /// Returns the highest log-likelihood ratio, in nats, of a set of these parts, less the penalty of each part beyond the first.
+    /// The set grows by the worst part for the losses that are left.
     fn likeliest(
         self,
         switch: usize,
@@ -196,7 +198,7 @@ impl Parts {
     }
 }
 
-/// The likeliest to lose these, among all that are left.
+/// Returns the part with the most evidence against all probes that are left.
 fn worst(counts: &[Votes], all: Votes, ground: &Ground) -> Option<(Suspect, Votes)> {
     let judged = counts.iter().enumerate().filter_map(|(place, votes)| {
         let evidence = votes.against(all).filter(|&evidence| evidence > 0.0)?;

@@ -8,7 +8,7 @@ use super::ports::EXTRA_FAULT_PENALTY;
 use super::votes::{Ground, Votes};
 use crate::paths::HopIndex;
 
-/// Whether these explain all losses clearly better than the others do.
+/// Whether all losses are more than e^3 = 20 times likelier with these culprits than with the others.
 pub(super) fn explain_more(
     these: &[Culprit],
     others: &[Culprit],
@@ -19,7 +19,8 @@ pub(super) fn explain_more(
     likelihood(these) > likelihood(others) + MAX_AMBIGUOUS_EVIDENCE
 }
 
-/// Returns the likelihood of all losses, if each culprit loses a part of what the previous ones leave.
+/// Returns the log-likelihood of all losses in nats, less a penalty for each culprit. Each culprit has a loss share for the
+/// probes that the previous ones leave.
 fn likelihood(culprits: &[Culprit], probes: &[&Probe], ground: &Ground) -> f64 {
     let mut left = probes.to_vec();
     let mut likelihood = 0.0;

@@ -159,7 +159,8 @@ impl Votes {
         self.crossings += other.crossings;
     }
 
-    /// Returns the evidence that these lose more than the rest; none if they do not.
+    /// Returns the evidence that these lose a higher share than the rest, in nats. None if their share is no higher, or if they
+    /// lost too few.
     pub(super) fn against(self, all: Self) -> Option<f64> {
         let rest = all.without(self);
         let suspicious = self.lost >= MIN_LOST_PROBES && self.share() > rest.share();
@@ -178,15 +179,16 @@ impl Votes {
         self.lost as f64 / self.sent.max(1) as f64
     }
 
-    /// The logarithm of how much likelier the losses are if these lose more than the rest.
+    /// The log-likelihood ratio in nats of two loss shares, one of these probes and one of the rest, against one share of all. It
+    /// is half of the G statistic of the two groups. It does not say which share is higher.
     pub(super) fn evidence(self, rest: Self) -> f64 {
         let mut all = self;
         all.take(rest);
         self.likelihood() + rest.likelihood() - all.likelihood()
     }
 
-    /// Returns the evidence if every hop loses some packets: then a round trip loses more than one way, and a suspect
-    /// with more round trips is no worse for that.
+    /// The same ratio against one loss share of every hop, by which a probe over more hops is lost more often. So a suspect with
+    /// more round trips is no worse for that. Each group counts with its mean number of hops.
     pub(super) fn evidence_by_crossings(self, rest: Self) -> f64 {
         let mut all = self;
         all.take(rest);
@@ -198,17 +200,18 @@ impl Votes {
         apart(self) + apart(rest)
     }
 
-    /// Hops that one of these would cross.
+    /// The mean number of hops of these probes.
     fn length(self) -> f64 {
         self.crossings.max(1) as f64 / self.sent.max(1) as f64
     }
 
-    /// The logarithm of how likely these losses are at their own share.
+    /// The highest log-likelihood of these losses, in nats: that at their own share.
     pub(super) fn likelihood(self) -> f64 {
         self.likelihood_at(self.share())
     }
 
-    /// The same at this one.
+    /// The binomial log-likelihood of these losses at a loss share, in nats. The binomial coefficient is left out: it cancels in
+    /// each ratio.
     pub(super) fn likelihood_at(self, share: f64) -> f64 {
         let part = |count: u64, share: f64| match count {
             0 => 0.0,
