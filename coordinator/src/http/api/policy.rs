@@ -78,9 +78,7 @@ type SettingTexts = BTreeMap<String, Option<String>>;
 fn texts(body: NewSettingsBody) -> Result<SettingTexts, Problem> {
     let Json(NewSettings { settings }) = body.map_err(|error| Problem::bad_body(&error))?;
     let settings = settings.into_iter();
-    Ok(settings
-        .map(|(key, value)| (key, value.toml()))
-        .collect())
+    Ok(settings.map(|(key, value)| (key, value.toml())).collect())
 }
 
 /// Returns every setting of the policy with its source, and who set it when.
