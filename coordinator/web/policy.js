@@ -34,14 +34,14 @@ export function policy(mayChange) {
       choose();
     }
     set.disabled = false;
-    reset.disabled = chosen().source !== "set";
+    reset.disabled = !isSet(chosen());
   }
 
   const chosen = () => shown.settings.find((it) => it.key === key.value);
 
   function choose() {
     value.value = chosen().value;
-    reset.disabled = chosen().source !== "set";
+    reset.disabled = !isSet(chosen());
     comparison.replaceChildren();
   }
 
@@ -86,7 +86,13 @@ export function policy(mayChange) {
   return { element: h("div", {}, mayChange ? [h("div", { class: "bar" }, key, value, set, reset), refusal, comparison] : null, list), heard };
 }
 
-const source = (setting) => (setting.set ? `set by ${setting.set.by}, ${age(1000 * setting.set.age_s)} ago` : setting.source);
+/** Whether the log has a value for it. */
+const isSet = (setting) => setting.source === "set" || Boolean(setting.unfit);
+
+function source(setting) {
+  if (setting.set) return `set by ${setting.set.by}, ${age(1000 * setting.set.age_s)} ago`;
+  return setting.unfit ? `${setting.source}; ${setting.unfit}` : setting.source;
+}
 
 async function trying(place, work) {
   try {

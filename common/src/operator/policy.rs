@@ -22,6 +22,9 @@ pub struct PolicySetting {
     pub source: SettingSource,
     /// Last change; only of a value that was set while the coordinators ran.
     pub set: Option<SettingChange>,
+    /// A value that an operator has set, by whom, and why it is not in force: it does not fit the leader's file or
+    /// release.
+    pub unfit: Option<String>,
 }
 
 /// Source of a value.

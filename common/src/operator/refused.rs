@@ -324,7 +324,11 @@ impl Refused {
                 f.write_str(": look again and repeat")
             }
             Self::SettingInUse { key, generation } => {
-                write!(f, "{key}: plan {generation} is under way")
+                write!(
+                    f,
+                    "{key}: plan {generation} is under way; wait until it ends, or roll it back \
+                     with `reweave abort {generation}`"
+                )
             }
             // Other requests are not about the policy.
             _ => Ok(()),

@@ -19,7 +19,8 @@ pub(crate) enum PolicyCommand {
     /// Show every setting of the policy, with its source
     ///
     /// The source is `set` for a value that an operator has set, `file` for a value of the leader's coordinator.toml,
-    /// and `default` for all others.
+    /// and `default` for all others. Lines below the table name values that are set and not in force, since they do not
+    /// fit the leader's file or release.
     Show,
     /// Set settings of the policy, without a restart
     ///
@@ -52,10 +53,15 @@ fn assignment(text: &str) -> Result<Assignment, String> {
     let (key, value) = parts
         .filter(|(key, _)| !key.is_empty())
         .ok_or("write KEY=VALUE, such as least_gain=0.2")?;
-    Ok(Assignment {
-        key: key.to_owned(),
-        value: setting_value(value),
-    })
+    let (key, written) = (key.to_owned(), value.trim());
+    let value = setting_value(written);
+    // A shell takes the quotes of the texts, and what is left would become one text.
+    if written.starts_with('[') && !value.starts_with('[') {
+        return Err(format!(
+            "{written} is not a TOML list: quote all of it, such as '{key}=[\"Sat 22:00-06:00\"]'"
+        ));
+    }
+    Ok(Assignment { key, value })
 }
 
 /// New values by key; none returns the key to the file's value.
@@ -124,6 +130,7 @@ impl Report for PolicyAnswer {
             [setting.key.clone(), setting.value.clone(), source]
         });
         page.table(["key", "value", "source"], rows);
+        lay_out_unfit(page, &self.policy.settings);
     }
 
     fn lay_out_wide(&self, page: &mut Page) {
@@ -139,12 +146,25 @@ impl Report for PolicyAnswer {
             ]
         });
         page.table(["key", "value", "source", "set by", "age"], rows);
+        lay_out_unfit(page, &self.policy.settings);
     }
 
     fn names(&self) -> Vec<String> {
         let settings = self.policy.settings.iter();
         settings.map(|setting| setting.key.clone()).collect()
     }
+}
+
+fn lay_out_unfit(page: &mut Page, settings: &[PolicySetting]) {
+    for line in settings.iter().filter_map(unfit) {
+        page.line(&line);
+    }
+}
+
+/// Returns the value that is set and not in force, and why.
+fn unfit(setting: &PolicySetting) -> Option<String> {
+    let unfit = setting.unfit.as_ref()?;
+    Some(format!("{} = {unfit}", setting.key))
 }
 
 fn source_name(setting: &PolicySetting) -> &'static str {
@@ -187,7 +207,9 @@ impl PolicyChangeAnswer {
         let mut before: BTreeMap<_, _> = before.map(|it| (it.key.clone(), it)).collect();
         let changes = after.settings.into_iter().filter_map(|after| {
             let before = before.remove(&after.key)?;
-            let differs = before.value != after.value || origin(&before) != origin(&after);
+            let differs = before.value != after.value
+                || origin(&before) != origin(&after)
+                || before.unfit != after.unfit;
             differs.then_some(SettingChanged { before, after })
         });
         Self {
@@ -206,6 +228,9 @@ impl Report for PolicyChangeAnswer {
             for (sign, setting) in [('-', before), ('+', after)] {
                 let PolicySetting { key, value, .. } = setting;
                 page.line(&format!("{sign} {key} = {value} ({})", origin(setting)));
+                if let Some(unfit) = unfit(setting) {
+                    page.line(&format!("{sign} {unfit}"));
+                }
             }
         }
     }
@@ -232,6 +257,15 @@ mod tests {
             let message = assignment(wrong).unwrap_err();
             assert!(message.contains("KEY=VALUE"), "{wrong}: {message}");
         }
+    }
+
+    /// As bash passes `changes_only=["Sat 22:00-06:00"]`.
+    #[test]
+    fn list_without_quotes_is_refused() {
+        let message = assignment("changes_only= [Sat 22:00-06:00]").unwrap_err();
+        assert!(message.contains("[Sat 22:00-06:00] is not"), "{message}");
+        let remedy = "'changes_only=[\"Sat 22:00-06:00\"]'";
+        assert!(message.ends_with(remedy), "{message}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ fn setting(key: &str, value: &str, source: SettingSource) -> PolicySetting {
         value: value.to_owned(),
         source,
         set: None,
+        unfit: None,
     }
 }
 
@@ -119,6 +120,34 @@ async fn policy_show_names_each_source() {
     assert_eq!(json["revision"], 3);
     assert_eq!(json["settings"][1]["source"], "set");
     assert_eq!(json["settings"][1]["set"], set);
+}
+
+/// A setting that an earlier leader accepted does not fit the file of this one.
+#[tokio::test(flavor = "multi_thread")]
+async fn unfit_setting_is_shown_and_reset() {
+    let fits = setting("settle_ms", "300", SettingSource::Default);
+    let unfit = PolicySetting {
+        unfit: Some("20000, set by ada, is not in force: too long".to_owned()),
+        ..fits.clone()
+    };
+    let others = ["mode", "lossless"].map(|key| setting(key, "0", SettingSource::File));
+    let with = |revision, first: &PolicySetting| {
+        let [mode, lossless] = others.clone();
+        policy(revision, [first.clone(), mode, lossless])
+    };
+    let line = "settle_ms = 20000, set by ada, is not in force: too long";
+    for form in ["table", "wide"] {
+        let words = ["policy", "show", "--output", form];
+        let (_, output) = played(&words, &[with(1, &unfit)], false).await;
+        assert_eq!(text(&output.stdout).lines().last(), Some(line));
+    }
+    let words = ["policy", "reset", "settle_ms"];
+    let (_, output) = played(&words, &[with(1, &unfit), with(2, &fits)], false).await;
+    let value = "settle_ms = 300 (default)";
+    assert_eq!(
+        text(&output.stdout),
+        format!("- {value}\n- {line}\n+ {value}\n")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

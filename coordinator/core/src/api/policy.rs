@@ -93,8 +93,10 @@ fn last_change(state: &State, now: Moment, wanted: &BTreeMap<String, Option<Stri
 fn status(policy: &EffectivePolicy, logged: &LoggedPolicy, now: Moment) -> PolicyStatus {
     let settings = policy.values().map(|value| {
         let set = logged.settings.get(value.key);
-        let in_force = set.filter(|_| !policy.is_unfit(value.key));
-        setting(value, in_force, now)
+        match (set, policy.why_unfit(value.key)) {
+            (Some(set), Some(why)) => unfit(value, set, why),
+            _ => setting(value, set, now),
+        }
     });
     PolicyStatus {
         revision: logged.revision,
@@ -116,5 +118,15 @@ fn setting(value: PolicyValue, set: Option<&LoggedSetting>, now: Moment) -> Poli
             by: it.set.by.to_string(),
             age_s: now.since(it.set.at).as_secs(),
         }),
+        unfit: None,
+    }
+}
+
+fn unfit(value: PolicyValue, set: &LoggedSetting, why: &str) -> PolicySetting {
+    let (text, by) = (&set.value, &set.set.by);
+    let unfit = Some(format!("{text}, set by {by}, is not in force: {why}"));
+    PolicySetting {
+        unfit,
+        ..setting(value, None, set.set.at)
     }
 }

@@ -42,12 +42,13 @@ pub(super) fn status(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> 
     status
 }
 
-/// Settings that an earlier leader accepted, and that contradict this leader's file.
+/// Settings that an earlier leader accepted, and that contradict this leader's file or are unknown to its build.
 fn unfit_settings(policy: &EffectivePolicy) -> Option<String> {
     let unfit: Vec<_> = policy.unfit().collect();
     (!unfit.is_empty()).then(|| {
         format!(
-            "settings of the policy that do not fit the leader's file, whose values are in force: {}",
+            "settings of the policy that operators have set and that are not in force, since they \
+             do not fit the leader's file or release: {}",
             unfit.join(", ")
         )
     })

@@ -17,11 +17,13 @@ use crate::log::state::LoggedPolicy;
 const MAX_POLICY_TIME: Duration = Duration::from_hours(1);
 const MAX_SENDS: i64 = 100;
 const MAX_EVALUATIONS: i64 = 1_000_000;
-/// The log holds no longer value: each snapshot contains all of them.
+/// The log holds no longer key and no longer value: each snapshot contains all of them.
+const MAX_KEY_BYTES: usize = 64;
 const MAX_VALUE_BYTES: usize = 4096;
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
-/// Steps of plans under way were checked and are timed by these.
+/// Steps of plans under way were checked and are timed by these. The list belongs to version 1.2: with another one, builds
+/// would apply the same entry differently.
 const LOCKED_KEYS: [&str; 4] = [
     "answer_within_ms",
     "capacity_floor",
@@ -116,9 +118,13 @@ pub(crate) fn is_locked(name: &str) -> bool {
     LOCKED_KEYS.contains(&name)
 }
 
-/// Whether the log may hold this value of the key, or none.
+/// Whether the state may hold this value of the key, or none. Coordinators of other builds know other keys, and all must
+/// hold the same, so a key that is unknown here is held without effect.
 pub(crate) fn may_hold(name: &str, value: Option<&str>) -> bool {
-    is_known(name) && value.is_none_or(|value| value.len() <= MAX_VALUE_BYTES)
+    let is_of_key = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
+    (1..=MAX_KEY_BYTES).contains(&name.len())
+        && name.bytes().all(is_of_key)
+        && value.is_none_or(|value| value.len() <= MAX_VALUE_BYTES)
 }
 
 #[derive(Deserialize)]
@@ -262,8 +268,9 @@ impl EffectivePolicy {
         self.unfit.keys().map(String::as_str)
     }
 
-    pub(crate) fn is_unfit(&self, key: &str) -> bool {
-        self.unfit.contains_key(key)
+    /// Why the value of the log is not in force here, if so.
+    pub(crate) fn why_unfit(&self, key: &str) -> Option<&str> {
+        self.unfit.get(key).map(String::as_str)
     }
 
     /// The value of a key in force, and whether the file has the default.
@@ -285,7 +292,7 @@ impl EffectivePolicy {
     ) -> Result<BTreeMap<String, Option<String>>, Refused> {
         let mut values = logged.values();
         for (key, value) in wanted {
-            expect_possible(key, value.as_deref())?;
+            expect_possible(key, value.as_deref(), logged)?;
             match value {
                 Some(value) => values.insert(key, value),
                 None => values.remove(key.as_str()),
@@ -294,17 +301,23 @@ impl EffectivePolicy {
         let after = Self::over(self.file.clone(), &values);
         let asked = wanted.keys().find_map(|key| after.unfit.get_key_value(key));
         // A setting that is not in force anyway does not block other requests.
-        let new = || after.unfit.iter().find(|(key, _)| !self.is_unfit(key));
+        let new = || {
+            after
+                .unfit
+                .iter()
+                .find(|(key, _)| !self.unfit.contains_key(*key))
+        };
         if let Some((key, problem)) = asked.or_else(new) {
             return Err(bad_setting(key, problem.clone()));
         }
-        let mut changed = BTreeMap::new();
+        let unknown = wanted.keys().filter(|key| !is_known(key));
+        let mut changed: BTreeMap<_, _> = unknown.map(|key| (key.clone(), None)).collect();
         for PolicyValue { key, value, .. } in after.values() {
             let Some(wanted) = wanted.get(key) else {
                 continue;
             };
             let value = wanted.is_some().then_some(value);
-            expect_possible(key, value.as_deref())?;
+            expect_possible(key, value.as_deref(), logged)?;
             if value.as_ref() != logged.value(key) {
                 changed.insert(key.to_owned(), value);
             }
@@ -322,15 +335,16 @@ pub(crate) struct PolicyValue {
     pub(crate) is_default: bool,
 }
 
-fn expect_possible(key: &str, value: Option<&str>) -> Result<(), Refused> {
-    if may_hold(key, value) {
-        return Ok(());
-    }
-    let problem = if is_known(key) {
-        format!("the value is longer than {MAX_VALUE_BYTES} bytes")
-    } else {
+/// A key that only another build knows can be removed from the log, and not be set.
+fn expect_possible(key: &str, value: Option<&str>, logged: &LoggedPolicy) -> Result<(), Refused> {
+    let is_removed = value.is_none() && logged.value(key).is_some();
+    let problem = if !is_known(key) && !is_removed {
         let known: Vec<_> = Policy::keys().collect();
         format!("this key is unknown; known are {}", known.join(", "))
+    } else if may_hold(key, value) {
+        return Ok(());
+    } else {
+        format!("the value is longer than {MAX_VALUE_BYTES} bytes")
     };
     Err(bad_setting(key, problem))
 }
@@ -634,6 +648,32 @@ mod tests {
         assert_eq!(changed, BTreeMap::from(expected));
         let again = judged(&[("least_gain", "0.2")], &wanted);
         assert!(again.unwrap().is_empty());
+    }
+
+    /// A later build set it, and nothing but its removal is possible here.
+    #[test]
+    fn unknown_held_key_is_removed() {
+        let held = [("no_such_key", "1")];
+        let removed = judged(&held, &[("no_such_key", None)]);
+        let expected = [("no_such_key".to_owned(), None)];
+        assert_eq!(removed.unwrap(), BTreeMap::from(expected));
+        for judged in [
+            judged(&held, &[("no_such_key", Some("2"))]),
+            judged(&[], &[("no_such_key", None)]),
+        ] {
+            let why = refused(judged);
+            assert!(why.contains("this key is unknown"), "{why}");
+        }
+    }
+
+    #[test]
+    fn state_holds_keys_by_form() {
+        assert!(Policy::keys().all(|key| may_hold(key, None)));
+        assert!(may_hold("key_of_later_build_2", Some("1")));
+        let long = "k".repeat(MAX_KEY_BYTES + 1);
+        for name in ["", "a.b", "Mode", "mode ", "a\nb", long.as_str()] {
+            assert!(!may_hold(name, None), "{name}");
+        }
     }
 
     #[test]

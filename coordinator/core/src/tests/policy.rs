@@ -222,7 +222,7 @@ fn running_plan_locks_its_settings() {
         let in_use = Refused::SettingInUse { key, generation };
         let why = in_use.to_string();
         assert_eq!(refused, Response::Refused(in_use));
-        assert!(why.ends_with(": plan 1 is under way"), "{why}");
+        assert!(why.contains(": plan 1 is under way; wait"), "{why}");
     }
     cluster.append(Change::PolicySet {
         settings: settings(&[("lossless", Some("true"))]),
@@ -262,24 +262,35 @@ fn bad_setting_names_key() {
     assert_eq!(cluster.core.policy(), &Policy::default());
 }
 
-/// The state holds only known keys with short values, even if a leader writes others.
+/// The state holds only short keys and values, even if a leader writes others.
 #[test]
 fn impossible_entries_change_nothing() {
     let mut cluster = Cluster::new(Mode::Manual);
     let long = "1".repeat(5000);
-    for (key, value) in [("no_such_key", "1"), ("least_gain", long.as_str())] {
+    for (key, value) in [("no such key", "1"), ("least_gain", long.as_str())] {
         cluster.append(Change::PolicySet {
             settings: settings(&[(key, Some(value)), ("mode", Some("\"auto\""))]),
             by: Author::Policy,
         });
     }
     assert_eq!(cluster.core.state().policy().revision, 0);
-    // Later builds may read other values.
+}
+
+/// Other builds may know more keys and values. Every state holds them, and what this build cannot read has no effect.
+#[test]
+fn unknown_settings_have_no_effect() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let wanted = [
+        ("key_of_later_build", Some("1")),
+        ("least_gain", Some("a tenth")),
+        ("mode", Some("\"auto\"")),
+    ];
     cluster.append(Change::PolicySet {
-        settings: settings(&[("least_gain", Some("a tenth")), ("mode", Some("\"auto\""))]),
-        by: Author::Policy,
+        settings: settings(&wanted),
+        by: Author::Operator("eve".to_owned()),
     });
-    assert_eq!(cluster.core.state().policy().revision, 1);
+    let held = cluster.core.state().policy();
+    assert_eq!((held.revision, held.settings.len()), (1, 3));
     let expected = Policy {
         mode: Mode::Auto,
         ..Policy::default()
@@ -288,8 +299,28 @@ fn impossible_entries_change_nothing() {
     let warnings = status(&mut cluster).warnings;
     let named = warnings
         .iter()
-        .filter(|it| it.ends_with("in force: least_gain"));
+        .filter(|it| it.ends_with("release: key_of_later_build, least_gain"));
     assert_eq!(named.count(), 1, "{warnings:?}");
+
+    let shown = policy(cluster.ask(Request::Policy));
+    let mut unfit = shown.settings.iter().filter(|it| it.unfit.is_some());
+    let gain = unfit.next().expect("one does not fit");
+    assert_eq!(
+        (gain.key.as_str(), gain.value.as_str()),
+        ("least_gain", "0.1")
+    );
+    assert_eq!((gain.source, &gain.set), (SettingSource::Default, &None));
+    let why = gain.unfit.as_deref().unwrap_or_default();
+    assert!(
+        why.starts_with("a tenth, set by eve, is not in force: "),
+        "{why}"
+    );
+    assert_eq!(unfit.next(), None);
+    for key in ["key_of_later_build", "least_gain"] {
+        policy(set(&mut cluster, key, None, None));
+    }
+    let keys: Vec<_> = cluster.core.state().policy().settings.keys().collect();
+    assert_eq!(keys, ["mode"]);
 }
 
 /// Coordinators of the earlier release would lead by other settings.

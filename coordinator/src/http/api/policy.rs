@@ -83,7 +83,8 @@ fn texts(body: NewSettingsBody) -> Result<SettingTexts, Problem> {
 
 /// Returns every setting of the policy with its source, and who set it when.
 ///
-/// The ETag is the revision, which rises with each change. It does not cover ages and the values of files.
+/// The ETag is the revision, which rises with each change. It does not cover ages and the values of files, so
+/// `If-None-Match` is ignored here.
 #[utoipa::path(
     get,
     path = "/policy",
@@ -94,13 +95,9 @@ fn texts(body: NewSettingsBody) -> Result<SettingTexts, Problem> {
         headers(("etag" = String, description = "Value for If-Match in a change"))
     ))
 )]
-pub(super) async fn policy(
-    served: State<Served>,
-    visitor: Visitor,
-    headers: HeaderMap,
-) -> ApiResult {
+pub(super) async fn policy(served: State<Served>, visitor: Visitor) -> ApiResult {
     let policy = asked(&served, &visitor, Request::Policy).await?;
-    shown(&policy, &headers)
+    shown(&policy)
 }
 
 /// Sets these settings, and leaves all others as they are.
@@ -157,13 +154,18 @@ pub(super) async fn replace(
     let mut settings = texts(body)?;
     let present = asked(&served, &visitor, Request::Policy).await?;
     for setting in present.settings {
-        if matches!(setting.source, SettingSource::Set) {
+        if matches!(setting.source, SettingSource::Set) || setting.unfit.is_some() {
             settings.entry(setting.key).or_insert(None);
         }
     }
-    // Other settings may have been set since `present`.
-    let expected = expected.or(Some(present.revision));
-    set(&served, &visitor, settings, expected).await
+    // Other settings may have been set since `present`, up to the revision that the client has seen.
+    let is_seen = expected.is_none_or(|expected| expected == present.revision);
+    let expected = if is_seen {
+        present.revision
+    } else {
+        NO_REVISION
+    };
+    set(&served, &visitor, settings, Some(expected)).await
 }
 
 async fn set(
@@ -174,7 +176,7 @@ async fn set(
 ) -> ApiResult {
     let request = Request::PolicySet { settings, expected };
     let policy = asked(served, visitor, request).await?;
-    shown(&policy, &HeaderMap::new())
+    shown(&policy)
 }
 
 async fn asked(
@@ -188,11 +190,13 @@ async fn asked(
     }
 }
 
-fn shown(policy: &PolicyStatus, headers: &HeaderMap) -> ApiResult {
+fn shown(policy: &PolicyStatus) -> ApiResult {
     let body = serde_json::to_vec(policy).ok();
     let revision = policy.revision.to_string();
     let tagged = body.and_then(|body| Tagged::sealed(body.into(), &revision));
-    let mut response = tagged.ok_or_else(Problem::unexpected)?.answer(headers);
+    let tagged = tagged.ok_or_else(Problem::unexpected)?;
+    // The file of another leader may have other values at the same revision, so no answer is 304.
+    let mut response = tagged.answer(&HeaderMap::new());
     // A browser that stored the answer would show its ages for as long as the revision stays.
     let unstored = HeaderValue::from_static("no-store");
     response

@@ -43,11 +43,18 @@ fn setting() -> impl Strategy<Value = PolicySetting> {
         Just(SettingSource::Set),
     ];
     let change = (text(), any::<u64>()).prop_map(|(by, age_s)| SettingChange { by, age_s });
-    let parts = (text(), text(), source, option::of(change));
-    parts.prop_map(|(key, value, source, set)| PolicySetting {
+    let parts = (
+        text(),
+        text(),
+        source,
+        option::of(change),
+        option::of(text()),
+    );
+    parts.prop_map(|(key, value, source, set, unfit)| PolicySetting {
         key,
         value,
         source,
         set,
+        unfit,
     })
 }

@@ -10,6 +10,8 @@ use crate::log::policy_settings;
 
 /// The minor version since which the state has a tail.
 pub(crate) const TAIL_SINCE_MINOR: u16 = 2;
+/// Many times the keys of any build.
+const MAX_SETTINGS: usize = 256;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateTail {
@@ -107,11 +109,14 @@ impl State {
         &self.tail.policy
     }
 
-    /// Changes the policy. Its values were judged before the entry was written; a value that another coordinator cannot
-    /// read stays without effect there. Steps of plans under way were checked and are timed by some settings, which
+    /// Changes the policy. Its values were judged before the entry was written; each coordinator holds a key or value that
+    /// it cannot read, without effect. Steps of plans under way were checked and are timed by some settings, which
     /// therefore stay.
     pub(super) fn set_policy(&mut self, settings: BTreeMap<String, Option<String>>, set: Signed) {
-        let is_possible = self.cluster_version >= TAIL_SINCE_MINOR && !settings.is_empty();
+        let count = self.policy().settings.len() + settings.len();
+        let is_possible = self.cluster_version >= TAIL_SINCE_MINOR
+            && !settings.is_empty()
+            && count <= MAX_SETTINGS;
         let is_locked = |key: &String| policy_settings::is_locked(key);
         let is_in_use = self.under_way().next().is_some() && settings.keys().any(is_locked);
         let mut wanted = settings.iter();
