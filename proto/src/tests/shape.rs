@@ -44,7 +44,8 @@ const GOLDEN_1_2: &str = include_str!("../../shapes/1.2.txt");
 const GOLDEN_VERSION: Version = Version { major: 1, minor: 2 };
 
 /// What came with 1.2, in each list of kinds at its end.
-const KINDS_SINCE_1_2: [NewKind; 6] = [
+const KINDS_SINCE_1_2: [NewKind; 7] = [
+    ("AgentMessage", "HostReading", "nic_place"),
     ("Request", "Request", "policy"),
     ("Request", "Request", "policy-set"),
     ("Response", "Refused", "bad-setting"),
