@@ -110,7 +110,7 @@ fn some_job(chance: &mut Chance, scenario: &Scenario, number: usize) -> Job {
         },
         bytes: Bytes::new(2_000_000 + 1_000_000 * chance.below(10) as u64),
         flows_per_pair: 1 + chance.below(most_flows) as u32,
-            rail_shift: None,
+        rail_shift: None,
         compute: Duration::from_millis(10 * chance.below(5) as u64),
         iterations: u32::MAX,
         transport: Transport::Tcp,

@@ -4,6 +4,7 @@
 //! the order of their links. Fibres and the links of relays are no NICs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -187,7 +188,7 @@ impl Fabric {
 pub(super) struct DeclaredNics {
     /// NICs without a declared rail, in the order of their links.
     unnumbered: Vec<NicId>,
-    /// Declared rails, by host, use, number and plane.
+    /// Rails that are taken, by host, use, number and plane.
     rails: BTreeSet<(NodeId, NicUse, u16, Option<u16>)>,
     interfaces: BTreeSet<(NodeId, String)>,
     /// Nodes that a declared NIC joins.
@@ -247,18 +248,21 @@ impl FabricBuilder {
         Ok(())
     }
 
-    /// Gives each NIC without a declared rail the lowest that no other NIC of its host, use and plane has.
+    /// Gives each NIC without a declared rail the lowest that no other NIC of its host, use and plane has. What it gets
+    /// counts for those after it, in whichever plane they are.
     pub(super) fn number_rails(&mut self) {
-        let declared = &self.declared_nics;
         let mut next: BTreeMap<_, u16> = BTreeMap::new();
-        for &id in &declared.unnumbered {
+        for id in mem::take(&mut self.declared_nics.unnumbered) {
             let nic = &mut self.fabric.nics.all[id.index()];
             let (host, purpose, plane) = (nic.host, nic.purpose, nic.plane);
             let rail = next.entry((host, purpose, plane)).or_default();
-            while *rail < u16::MAX && declared.has_rail(host, purpose, *rail, plane) {
+            while *rail < u16::MAX && self.declared_nics.has_rail(host, purpose, *rail, plane) {
                 *rail += 1;
             }
             nic.rail = *rail;
+            self.declared_nics
+                .rails
+                .insert((host, purpose, *rail, plane));
             *rail = rail.saturating_add(1);
         }
     }
@@ -464,6 +468,23 @@ mod tests {
         let of_h0 = fabric.nics_of(h0).iter().map(|&id| id.index());
         assert_eq!(of_h0.collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!(fabric.rail_count(), 3);
+    }
+
+    /// What is in every plane takes its rail in each of them.
+    #[test]
+    fn undeclared_rails_differ_across_planes() {
+        let (mut builder, [_, h1, leaf0, _]) = two_rails();
+        let rate = Rate::from_bits_per_s(1_000_000);
+        let mut add = |plane| {
+            let spec = NicSpec {
+                plane,
+                ..NicSpec::default()
+            };
+            builder.add_nic(h1, leaf0, rate, Duration::ZERO, spec)
+        };
+        let nics = [None, Some(0), Some(1), None].map(|plane| add(plane).unwrap());
+        let fabric = builder.build();
+        assert_eq!(nics.map(|id| fabric.nic(id).rail), [0, 1, 1, 2]);
     }
 
     #[test]

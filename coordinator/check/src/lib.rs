@@ -52,7 +52,7 @@ pub struct Network<'a> {
     pub fabric: &'a Fabric,
     /// Which node has which address.
     pub addresses: &'a BTreeMap<Ipv4Addr, NodeId>,
-    /// The links of the NICs that have these addresses, besides those that the fabric's file says.
+    /// The links of the NICs that have these addresses by what hosts report. The fabric's file says the others.
     pub nics: &'a BTreeMap<Ipv4Addr, LinkId>,
     pub down: &'a BTreeSet<LinkId>,
     /// The generation in force, and its pins.
@@ -110,11 +110,14 @@ impl Network<'_> {
         there && self.fabric.crossing(link).is_none_or(is_lit)
     }
 
-    /// The link over which packets for this address reach their host, where it is a NIC's address.
+    /// The link over which packets for this address reach their host, where it is a NIC's address. A report counts more
+    /// than the fabric's file, which may be older than the cables: routes follow the address to where it is.
     fn nic_link(&self, address: Ipv4Addr) -> Option<LinkId> {
-        let declared = self.fabric.nic_with(address);
-        let declared = declared.map(|nic| self.fabric.nic(nic).link);
-        declared.or_else(|| self.nics.get(&address).copied())
+        let declared = || {
+            let nic = self.fabric.nic_with(address)?;
+            Some(self.fabric.nic(nic).link)
+        };
+        self.nics.get(&address).copied().or_else(declared)
     }
 
     /// Whether the link ends at this node. A node of many fibres has too many links to look for one among them.

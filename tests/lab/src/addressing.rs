@@ -8,7 +8,7 @@
 //! | management                 | 10.255.0.0/16                              |
 //!
 //! Hosts that forward nothing need no address on the link: their NIC's own is enough. An address that the fabric's file
-//! gives to a NIC replaces that of the table.
+//! gives to a NIC replaces that of the table. One that it gives to a host with several declared NICs is that of its loopback.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -99,11 +99,20 @@ impl Addressing {
             .collect()
     }
 
+    /// Returns the address in the file of a host on rails, if none of its NICs has it: that of its loopback.
+    pub(crate) fn loopback_of(&self, fabric: &Fabric, host: NodeId) -> Option<Ipv4Addr> {
+        let own = fabric.address(host)?;
+        let is_on_rails = !rails::nics_of(fabric, host).is_empty();
+        let is_loopback = is_on_rails && !self.all_of(fabric, host).contains(&own);
+        is_loopback.then_some(own)
+    }
+
     /// Refuses an address in the file that the lab gives to another NIC or node.
     fn check_declared(&self, fabric: &Fabric) -> Result<(), LabError> {
         let mut taken = BTreeSet::new();
         for host in fabric.endpoints() {
-            for address in self.all_of(fabric, host) {
+            let loopback = self.loopback_of(fabric, host);
+            for address in self.all_of(fabric, host).into_iter().chain(loopback) {
                 if is_reserved(address) || !taken.insert(address) {
                     return Err(LabError::AddressTaken {
                         host: fabric.name(host).to_owned(),

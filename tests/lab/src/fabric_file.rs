@@ -19,7 +19,7 @@ pub(crate) fn text(fabric: &Fabric, addressing: &Addressing) -> Option<String> {
         return None;
     }
     let mut text = String::from("kind = \"graph\"\n");
-    for (_, node) in fabric.nodes() {
+    for (id, node) in fabric.nodes() {
         let role = match node.role {
             Role::Host => "host",
             Role::Switch => "switch",
@@ -30,6 +30,9 @@ pub(crate) fn text(fabric: &Fabric, addressing: &Addressing) -> Option<String> {
             "[[node]]\nname = \"{}\"\nrole = \"{role}\"\n",
             node.name
         );
+        if let Some(address) = fabric.address(id) {
+            let _ = writeln!(text, "address = \"{address}\"");
+        }
     }
     let is_nic = |link| {
         let nic = fabric.nic_at(link);
@@ -59,7 +62,7 @@ fn nic_table(fabric: &Fabric, addressing: &Addressing, id: NicId, nic: &Nic) -> 
     let port = rails::port_of(fabric, id);
     let [host, to] = [nic.host, link.far(nic.host).node].map(|node| fabric.name(node));
     let mut table = format!(
-        "[[nic]]\nhost = \"{host}\"\nto = \"{to}\"\n{}interface = \"{}\"\naddress = \"{}\"\nrail = {}\nuse = \"{}\"\n",
+        "[[nic]]\nhost = \"{host}\"\nto = \"{to}\"\n{}interface = {:?}\naddress = \"{}\"\nrail = {}\nuse = \"{}\"\n",
         speed(link),
         wiring::interface(fabric, port),
         addressing.of_nic(fabric, port),
@@ -81,6 +84,8 @@ fn speed(link: &Link) -> String {
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::fabric::NicUse;
+
     use super::*;
 
     const RAILS: &str = "kind = \"rails\"\npods = 2\nhosts_per_pod = 2\nrails = 4\nleaves_per_pod = 2\nspines = 2\n\
@@ -124,6 +129,32 @@ mod tests {
         let nic = again.nic(last);
         assert_eq!((nic.host, nic.rail), (h3, 3));
         assert_eq!(nic.interface.as_deref(), Some("eth3"));
+    }
+
+    /// A switch keeps its loopback, and a name keeps its quotation marks.
+    #[test]
+    fn lab_fabric_keeps_declared_values() {
+        let declared = r#"
+            kind = "graph"
+            node = [{ name = "a", role = "host" },
+                    { name = "s", role = "switch", address = "192.0.2.9" }]
+            nic = [{ host = "a", to = "s", gbps = 1, plane = 0, interface = 'en"1' },
+                   { host = "a", to = "s", gbps = 1, plane = 1, gpu = 3, numa = 1, use = "storage" }]
+        "#;
+        let fabric = Fabric::parse("f.toml", declared).unwrap();
+        let addressing = Addressing::new(&fabric).unwrap();
+        let written = text(&fabric, &addressing).unwrap();
+        let again = Fabric::parse("fabric.toml", &written).unwrap();
+        let switch = again.find("s").unwrap();
+        assert_eq!(again.address(switch), Some([192, 0, 2, 9].into()));
+        let [first, second] = again.nics_of(again.find("a").unwrap()) else {
+            panic!("{written}");
+        };
+        let [first, second] = [first, second].map(|&id| again.nic(id));
+        assert_eq!(first.interface.as_deref(), Some("en\"1"));
+        assert_eq!([first.plane, second.plane], [Some(0), Some(1)]);
+        let storage = (NicUse::Storage, Some(3), Some(1));
+        assert_eq!((second.purpose, second.gpu, second.numa), storage);
     }
 
     #[test]

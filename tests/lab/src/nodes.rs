@@ -63,6 +63,7 @@ impl Nodes {
     /// Returns all source addresses of a node.
     pub(crate) fn addresses(&self, node: NodeId) -> Vec<Ipv4Addr> {
         let mut addresses = self.addressing.all_of(&self.fabric, node);
+        addresses.extend(self.addressing.loopback_of(&self.fabric, node));
         if self.fabric.node(node).role.forwards() {
             let ports = wiring::ports(&self.fabric, node);
             let on_link = |(port, link)| on_link(link, end_of(&self.fabric, link, port));

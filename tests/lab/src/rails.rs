@@ -97,6 +97,31 @@ mod tests {
         );
     }
 
+    /// It is reached over any NIC, and the addresses of NICs over theirs alone.
+    #[test]
+    fn address_of_host_is_loopback() {
+        let text = r#"
+            kind = "graph"
+            node = [{ name = "a", role = "host", address = "192.0.2.8" },
+                    { name = "b", role = "host" }, { name = "s", role = "switch" }]
+            nic = [{ host = "a", to = "s", gbps = 0.2 }, { host = "a", to = "s", gbps = 0.2 },
+                   { host = "b", to = "s", gbps = 0.2 }]
+        "#;
+        assert_has(&lines(text, "a"), "address add 192.0.2.8/32 dev lo");
+        let switch = lines(text, "s");
+        assert_has(
+            &switch,
+            "route add 192.0.2.8/32 src 10.128.0.0 window 64000 nexthop via 10.0.0.0 dev swp0 weight 1 onlink \
+             nexthop via 10.1.0.0 dev swp1 weight 1 onlink",
+        );
+        assert_has(
+            &switch,
+            "route add 10.1.0.0/32 src 10.128.0.0 window 64000 via 10.1.0.0 dev swp1 onlink",
+        );
+        let of_nic = text.replace("192.0.2.8", "10.1.0.0");
+        assert!(!lines(&of_nic, "a").iter().any(|it| it.ends_with("dev lo")));
+    }
+
     #[test]
     fn host_of_one_rail_has_default_route() {
         let lines = lines(&RAILS.replace("rails = 2", "rails = 1"), "h0");

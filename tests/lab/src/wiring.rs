@@ -167,11 +167,18 @@ impl<'f> Wiring<'f> {
     }
 
     fn ways_to(&self, from: NodeId, to: NodeId) -> Vec<Way<'_>> {
+        let links = self.ways.next_hops(from, to);
         let on_rails = rails::nics_of(self.fabric, to).iter();
         if on_rails.len() > 0 {
-            return on_rails.map(|&nic| self.way_to_nic(from, nic)).collect();
+            let loopback = self.addressing.loopback_of(self.fabric, to);
+            let way_to_loopback = loopback.map(|address| Way {
+                address,
+                nic: None,
+                links,
+            });
+            let ways = on_rails.map(|&nic| self.way_to_nic(from, nic));
+            return ways.chain(way_to_loopback).collect();
         }
-        let links = self.ways.next_hops(from, to);
         let nic = match self.fabric.nics_of(to) {
             &[only] => Some(only),
             _ => None,
@@ -217,6 +224,9 @@ impl<'f> Wiring<'f> {
             let fibre = optics::main_interface(self.fabric, node);
             let interface = fibre.filter(|_| role.is_endpoint()).unwrap_or("lo");
             let _ = writeln!(script, "address add {own}/32 dev {interface}");
+        }
+        if let Some(loopback) = self.addressing.loopback_of(self.fabric, node) {
+            let _ = writeln!(script, "address add {loopback}/32 dev lo");
         }
         for (port, link) in ports(self.fabric, node) {
             let interface = interface(self.fabric, port);

@@ -88,7 +88,8 @@ impl Reader<'_> {
             });
             if is_rail_own && is_leaf_own && !hosts.values().flatten().all(is_own) {
                 let (number, host) = (nic.rail, fabric.name(nic.host));
-                let problem = format!("rail {number} has no leaf: {host:?} alone has it");
+                let problem =
+                    format!("{host:?} alone has rail {number}, and nothing else ends at its leaf");
                 return Err(self.0.error(rail.span(), problem));
             }
         }
@@ -356,7 +357,7 @@ gbps = 400
         let said = parse(&[spare, rail, to]).unwrap_err().to_string();
         assert_eq!(
             said,
-            "f.toml:17: rail: rail 31 has no leaf: \"h0\" alone has it"
+            "f.toml:17: rail: \"h0\" alone has rail 31, and nothing else ends at its leaf"
         );
         let of_h1 = ("host = \"h1\"", "host = \"h0\"");
         parse(&[spare, rail, to, of_h1]).unwrap();

@@ -169,7 +169,14 @@ impl Reader<'_> {
                 return refusal(problem);
             }
         }
-        Ok(first.len() as i64)
+        let count = first.len() as i64;
+        if count > MAX_FLOWS_PER_PAIR {
+            let problem = format!(
+                "the hosts have {count} rails, and a job has up to {MAX_FLOWS_PER_PAIR} flows for each pair"
+            );
+            return refusal(problem);
+        }
+        Ok(count)
     }
 
     fn rails_of(&self, host: NodeId) -> Vec<u16> {
@@ -476,6 +483,11 @@ rails = true
         assert_eq!(
             refusal(&one_rail),
             "s.toml:19: rails: \"h0\" has one NIC for training: rails need two"
+        );
+        let many = RAILS_SCENARIO.replace("rails = 4", "rails = 66");
+        assert_eq!(
+            refusal(&many),
+            "s.toml:19: rails: the hosts have 66 rails, and a job has up to 64 flows for each pair"
         );
     }
 

@@ -90,6 +90,24 @@ fn pin_to_parallel_nic_is_refused() {
     );
 }
 
+/// The file gives the address to the second of two parallel NICs, and the host reports it at the first.
+#[test]
+fn reported_nic_precedes_declared_one() {
+    let mut site = rails();
+    let flow = flow_to(&mut site, "h2", [10, 1, 0, 2]);
+    let [host, leaf] = ["h2", "leaf1"].map(|name| site.node(name));
+    let nics: Vec<_> = site.fabric.links_between(host, leaf).collect();
+    site.nics.insert(*flow.destination.ip(), nics[0]);
+    let pin = site.pin(flow, "leaf1", "h2");
+    let at = |link| [Pin { link, ..pin }];
+    assert_eq!(site.check(&at(nics[0])), Ok(()));
+    let said = site.fault(&at(nics[1]));
+    assert!(
+        said.ends_with("may be lost at h2: no next hop to h2-leaf1"),
+        "{said}"
+    );
+}
+
 /// A pin is judged with what the nodes behind it do by their tables.
 #[test]
 fn table_to_other_nic_is_followed() {

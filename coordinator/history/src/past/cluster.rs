@@ -222,17 +222,38 @@ fn flow_state(fabric: &Fabric, seen: &[&Seen<FlowSeen>], now: Moment) -> Option<
     let least = sending().map(|(figures, _)| figures.min).min()?;
     let most = sending().map(|(figures, _)| figures.max).max()?;
     let to = seen.iter().rev().find_map(|one| one.what.to_node.as_ref());
-    let nic = fabric.nic_with(*last.what.flow.destination.ip());
+    let to = fabric.find(to?)?;
+    let path = last.what.hops.as_deref().and_then(|hops| way(fabric, hops));
+    let address = *last.what.flow.destination.ip();
     Some(FlowState {
         flow: last.what.flow,
         from: fabric.find(&last.what.node)?,
-        to: fabric.find(to?)?,
-        nic: nic.map(|nic| fabric.nic(nic).link),
+        to,
+        nic: nic_link(fabric, to, address, path.as_deref()),
         rate,
         rate_range: [least, most].map(Rate::from_bits_per_s),
-        path: last.what.hops.as_deref().and_then(|hops| way(fabric, hops)),
+        path,
         age: now.since(last.at),
     })
+}
+
+/// The link of the NIC with this address of a host: where the flow's path ended, or else by the fabric's file. None if
+/// the file declares no NICs, or the address is the host's own.
+fn nic_link(
+    fabric: &Fabric,
+    host: NodeId,
+    address: Ipv4Addr,
+    path: Option<&[Hop]>,
+) -> Option<LinkId> {
+    let declared = fabric.nic_with(address).map(|nic| fabric.nic(nic).link);
+    let is_of_nic = declared.is_some() || fabric.address(host) != Some(address);
+    let ended = path.and_then(<[Hop]>::last).map(|hop| hop.link);
+    let is_nic = |link: &LinkId| {
+        let mut nics = fabric.nics_of(host).iter();
+        nics.any(|&nic| fabric.nic(nic).link == *link)
+    };
+    let ended = ended.filter(|link| fabric.has_declared_nics() && is_of_nic && is_nic(link));
+    ended.or(declared)
 }
 
 /// Parses a path of `node/link` per hop. None if the fabric does not have one of them.
@@ -269,5 +290,48 @@ fn grown(counters: impl Iterator<Item = u64> + Clone) -> Bytes {
 fn add(traffic: &mut TrafficMatrix, fabric: &Fabric, ends: [Option<&str>; 2], bytes: Bytes) {
     if let [Some(from), Some(to)] = ends.map(|name| name.and_then(|name| fabric.find(name))) {
         traffic.add(from, to, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODES: &str = r#"
+        kind = "graph"
+        node = [{ name = "h0", role = "host", address = "10.9.0.1" }, { name = "s", role = "switch" }]
+    "#;
+
+    /// A host's two links to a switch, and a path that ends over the first.
+    fn two_links(links: &str) -> (Fabric, NodeId, [LinkId; 2], [Hop; 1]) {
+        let fabric = Fabric::parse("f.toml", &format!("{NODES}{links}")).unwrap();
+        let [host, from] = ["h0", "s"].map(|name| fabric.find(name).unwrap());
+        let links = [0, 1].map(LinkId::from_index);
+        let path = [Hop {
+            from,
+            link: links[0],
+        }];
+        (fabric, host, links, path)
+    }
+
+    #[test]
+    fn flow_is_for_nic_it_reached() {
+        let nics = r#"nic = [{ host = "h0", to = "s", gbps = 1 },
+                             { host = "h0", to = "s", gbps = 1, address = "10.1.0.1" }]"#;
+        let (fabric, host, [first, declared], path) = two_links(nics);
+        let of = |address: [u8; 4], path| nic_link(&fabric, host, address.into(), path);
+        assert_eq!(of([10, 0, 0, 1], Some(&path[..])), Some(first));
+        assert_eq!(of([10, 0, 0, 1], None), None);
+        assert_eq!(of([10, 1, 0, 1], Some(&path[..])), Some(first));
+        assert_eq!(of([10, 1, 0, 1], None), Some(declared));
+        assert_eq!(of([10, 9, 0, 1], Some(&path[..])), None);
+    }
+
+    #[test]
+    fn undeclared_nics_bind_no_flow() {
+        let cables = r#"link = [{ a = "h0", b = "s", gbps = 1, count = 2 }]"#;
+        let (fabric, host, _, path) = two_links(cables);
+        let address = Ipv4Addr::new(10, 0, 0, 1);
+        assert_eq!(nic_link(&fabric, host, address, Some(&path)), None);
     }
 }

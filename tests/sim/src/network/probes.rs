@@ -53,7 +53,7 @@ impl Network {
         let to = link.and_then(|link| fabric.nic_at(link));
         let own = to.map(|to| fabric.nic(to)).and_then(|to| {
             let mut own = fabric.nics_of(sender).iter().map(|&nic| fabric.nic(nic));
-            own.find(|own| (own.purpose, own.rail) == (to.purpose, to.rail))
+            own.find(|own| (own.purpose, own.rail, own.plane) == (to.purpose, to.rail, to.plane))
         });
         match own {
             Some(own) => nic_address(fabric, sender, own.link),

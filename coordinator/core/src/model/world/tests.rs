@@ -421,6 +421,60 @@ fn parallel_nics_known_by_address() {
     }
 }
 
+/// Two hosts at two leaves. The file gives an address to each of the two NICs of the first.
+fn nics_at_two_leaves() -> Site {
+    let mut builder = FabricBuilder::new();
+    let hosts = ["h0", "h1"].map(|name| builder.add_node(name, Role::Host).unwrap());
+    let leaves = ["leaf0", "leaf1"].map(|name| builder.add_node(name, Role::Switch).unwrap());
+    let addresses = NIC_ADDRESSES.map(|address| Some(Ipv4Addr::from(address)));
+    for (host, leaf, address) in [
+        (hosts[0], leaves[0], addresses[0]),
+        (hosts[0], leaves[1], addresses[1]),
+        (hosts[1], leaves[1], None),
+    ] {
+        let spec = NicSpec {
+            address,
+            ..NicSpec::default()
+        };
+        let added = builder.add_nic(host, leaf, ONE_GBPS, Duration::ZERO, spec);
+        added.unwrap();
+    }
+    let mut site = Site::on(&Arc::new(builder.build()));
+    let ports = [("swp0", [10, 192, 0, 3]), ("swp1", [10, 192, 0, 5])];
+    let ports = ports.map(|(name, address)| interface(name, address, None));
+    site.hear("leaf1", ports.into());
+    site
+}
+
+const NIC_ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 5], [10, 1, 0, 5]];
+
+/// The links of the NICs with these addresses.
+fn nics_with_addresses(site: &Site) -> [String; 2] {
+    let wiring = site.known().world().wiring;
+    NIC_ADDRESSES.map(|address| {
+        let link = wiring.nics()[&Ipv4Addr::from(address)];
+        site.fabric.link_name(link)
+    })
+}
+
+/// Packets go to where an address is. Until its host reports it, that is what the file says.
+#[test]
+fn reported_address_moves_to_nic() {
+    let mut site = nics_at_two_leaves();
+    assert_eq!(nics_with_addresses(&site), ["h0-leaf0", "h0-leaf1"]);
+    let moved = interface("eth1", NIC_ADDRESSES[0], Some([10, 192, 0, 3]));
+    site.hear("h0", vec![moved]);
+    assert_eq!(nics_with_addresses(&site), ["h0-leaf1", "h0-leaf1"]);
+}
+
+#[test]
+fn declared_address_stays_with_host() {
+    let mut site = nics_at_two_leaves();
+    let claimed = interface("eth0", NIC_ADDRESSES[1], Some([10, 192, 0, 5]));
+    site.hear("h1", vec![claimed]);
+    assert_eq!(nics_with_addresses(&site), ["h0-leaf0", "h0-leaf1"]);
+}
+
 #[test]
 fn interface_facing_two_neighbours_is_ignored() {
     let mut site = Site::new();

@@ -66,7 +66,7 @@ impl Wiring {
         wiring
     }
 
-    /// The link of the NIC with each address: by the fabric's file, or else by what its host reported. Empty if the
+    /// The link of the NIC with each address: by what its host reports, or else by the fabric's file. Empty if the
     /// file declares no NICs: packets for one address of a host may then arrive over any of its links.
     pub(crate) fn nics(&self) -> &BTreeMap<Ipv4Addr, LinkId> {
         &self.nics
@@ -80,11 +80,14 @@ impl Wiring {
             let link = *self.links.get(seat)?;
             let mut nics = fabric.nics_of(seat.0).iter();
             let is_nic = nics.any(|&nic| fabric.nic(nic).link == link);
-            is_nic.then_some((address, link))
+            // An address that was moved to another NIC is there, but no other host can take it.
+            let declared = fabric.nic_with(address).map(|nic| fabric.nic(nic));
+            let is_own = declared.is_none_or(|nic| nic.host == seat.0);
+            (is_nic && is_own).then_some((address, link))
         });
         let declared = fabric.nics();
         let declared = declared.filter_map(|(_, nic)| Some((nic.address?, nic.link)));
-        reported.chain(declared).collect()
+        declared.chain(reported).collect()
     }
 
     pub fn end(&self, hop: Hop) -> Option<&End> {

@@ -57,7 +57,7 @@ impl<'s> Observed<'s> {
             let path = flow.path.as_deref()?;
             let sending = flow.rate.bits_per_s() > 0 && flow.age <= self.policy.most_age;
             let is_known = self.leads_there(flow, path) && self.heeds_pins(flow, path);
-            (sending && is_known && ends_at_nic(flow, path)).then_some((flow, path))
+            (sending && is_known && self.ends_at_nic(flow, path)).then_some((flow, path))
         };
         let mut flows: Vec<_> = self.snapshot.flows.iter().filter_map(known).collect();
         flows.sort_by_key(|(state, _)| state.flow);
@@ -85,14 +85,21 @@ impl<'s> Observed<'s> {
         })
     }
 
+    /// A path that ends at another NIC was traced before the address was moved, or the fabric is cabled in another way.
+    /// While the NIC is unknown, so are the other paths of the flow, unless it is to the host's own address.
+    fn ends_at_nic(&self, flow: &FlowState, path: &[Hop]) -> bool {
+        let fabric = self.fabric();
+        match flow.nic {
+            Some(nic) => path.last().is_some_and(|hop| hop.link == nic),
+            None => {
+                let has_rails = fabric.has_declared_nics() && fabric.nics_of(flow.to).len() > 1;
+                !has_rails || fabric.address(flow.to) == Some(*flow.flow.destination.ip())
+            }
+        }
+    }
+
     fn fresh(&self, hop: Hop) -> Option<&'s LinkState> {
         let state = self.snapshot.links.get(&hop)?;
         (state.age <= self.policy.most_age).then_some(state)
     }
-}
-
-/// A path that ends at another NIC was traced before the address was moved, or the fabric is cabled in another way.
-fn ends_at_nic(flow: &FlowState, path: &[Hop]) -> bool {
-    let last = path.last().map(|hop| hop.link);
-    flow.nic.is_none_or(|nic| last == Some(nic))
 }

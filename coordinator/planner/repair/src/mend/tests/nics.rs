@@ -1,5 +1,6 @@
 //! Flows to hosts with several NICs: whatever is planned, each ends at the NIC to which it is addressed.
 
+use reweave_common::fabric::Fabric;
 use reweave_common::snapshot::Snapshot;
 
 use super::plans::planned;
@@ -70,6 +71,22 @@ fn path_to_other_nic_is_ignored() {
         flow.nic = nic;
     }
     assert_eq!(alternatives(&scene, &snapshot), 0);
+}
+
+/// It might arrive at another NIC by any other path.
+#[test]
+fn flow_to_unknown_nic_stays() {
+    let own_address = r#"{ name = "h2", role = "host", address = "10.0.0.3" }"#;
+    let with_address = RAILS.replacen(r#"{ name = "h2", role = "host" }"#, own_address, 1);
+    // By either spine, to either NIC.
+    for (fabric, paths) in [(RAILS, 0), (&*with_address, 4)] {
+        let mut scene = two_meet();
+        scene.fabric = Fabric::parse("f.toml", fabric).unwrap();
+        let mut snapshot = scene.snapshot();
+        assert_eq!(alternatives(&scene, &snapshot), 2);
+        snapshot.flows.iter_mut().for_each(|flow| flow.nic = None);
+        assert_eq!(alternatives(&scene, &snapshot), paths, "{fabric}");
+    }
 }
 
 /// Two NICs of a host at one switch are parallel links.
