@@ -35,6 +35,8 @@ mod parallel;
 mod play;
 #[path = "switched/probed.rs"]
 mod probed;
+#[path = "switched/rails.rs"]
+mod rails;
 #[path = "switched/ranks.rs"]
 mod ranks;
 #[path = "switched/resting.rs"]
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         nccl_settings::tests(),
         slowed::tests(),
         drained::tests(),
+        rails::tests(),
         daemons::tests(),
         failing::tests(),
         weighed::tests(),

@@ -1,11 +1,11 @@
-//! Routes: the next hops of each node for a host.
+//! Routes: the next hops of each node for a host, or for all NICs of a switch.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::fabric::Fabric;
 use crate::ids::{LinkId, NodeId};
 
-/// For every endpoint of a fabric, the equal-cost next hops from everywhere else.
+/// For every destination, by default every endpoint of a fabric, the equal-cost next hops from everywhere else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routes {
     towards: BTreeMap<NodeId, Tree>,
@@ -29,13 +29,23 @@ impl Routes {
 
     /// Routes that avoid some links, such as dark ones.
     pub fn around(fabric: &Fabric, closed: &BTreeSet<LinkId>) -> Self {
+        Self::to_each(fabric, closed, fabric.endpoints())
+    }
+
+    /// The same to these destinations only. A switch stands for the NICs that hang on it: with eight NICs a host, there
+    /// are many times fewer leaves than endpoints.
+    pub fn to_each(
+        fabric: &Fabric,
+        closed: &BTreeSet<LinkId>,
+        destinations: impl IntoIterator<Item = NodeId>,
+    ) -> Self {
         let links = fabric.links().map(|(link, _)| closed.contains(&link));
         let is_closed: Vec<_> = links.collect();
-        let towards = fabric
-            .endpoints()
-            .map(|to| (to, Tree::around(fabric, &is_closed, to)))
-            .collect();
-        Self { towards }
+        let destinations = destinations.into_iter();
+        let tree = |to| (to, Tree::around(fabric, &is_closed, to));
+        Self {
+            towards: destinations.map(tree).collect(),
+        }
     }
 
     /// Returns the links over which `at` may send towards `to`; none without a path, or if it is `to`.
@@ -172,6 +182,30 @@ mod tests {
         assert_eq!(routes.next_hops(leaf0, h0).len(), 1);
         assert_eq!(routes.next_hops(h0, h0), []);
         assert_eq!(histogram(&fabric), [0, 4, 0, 8]);
+    }
+
+    #[test]
+    fn tree_of_leaf_serves_its_hosts() {
+        let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 3\nhosts_per_leaf = 2\n\
+                    host_gbps = 1\nuplink_gbps = 1";
+        let fabric = fabric(text);
+        let leaf = fabric.find("leaf1").unwrap();
+        let closed = fabric.find_link("leaf0-spine1").into_iter().collect();
+        let to_hosts = Routes::around(&fabric, &closed);
+        let to_leaves = Routes::to_each(&fabric, &closed, fabric.leaf_destinations());
+        for host in ["h2", "h3"].map(|name| fabric.find(name).unwrap()) {
+            let others = fabric.nodes().map(|(node, _)| node);
+            for at in others.filter(|&at| at != host && at != leaf) {
+                assert_eq!(to_leaves.next_hops(at, leaf), to_hosts.next_hops(at, host));
+                let hops = to_leaves.hops(at, leaf).unwrap();
+                assert_eq!(to_hosts.hops(at, host), Some(hops + 1));
+            }
+            assert_eq!(
+                to_leaves.hops(leaf, host),
+                None,
+                "it has no tree of its own"
+            );
+        }
     }
 
     #[test]

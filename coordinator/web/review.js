@@ -42,21 +42,22 @@ function approval(plan, approve) {
 
 const KIND = { "live-safe": "good", "needs-drain": "warn", "next-restart": "warn" };
 
-function difference({ changes }, name) {
+function difference(plan, name) {
+  const { changes } = plan;
   if (!changes.length) return nothing("No changes to the state in force.");
-  return table("Changes", ["", "change", "for running jobs"], changes.map(({ what, tag }) => [...line(what, name), chip(tag.replaceAll("-", " ").replace("live ", "live-"), KIND[tag] ?? "")]));
+  return table("Changes", ["", "change", "for running jobs"], changes.map(({ what, tag }) => [...line(what, name, plan), chip(tag.replaceAll("-", " ").replace("live ", "live-"), KIND[tag] ?? "")]));
 }
 
 export const signed = (sign, kind, words) => [h("b", { class: kind, "aria-label": { "+": "added", "−": "removed", "~": "changed" }[sign] }, sign), words];
 
-function line(what, name) {
+function line(what, name, plan) {
   const [kind, it] = Object.entries(what)[0];
   switch (kind) {
     case "pin": return signed("+", "plus", `pin ${name(it.flow)} to ${hop(it.hop)}`);
     case "unpin": return signed("−", "minus", `unpin ${name(it.flow)} from ${hop(it.hop)}`);
     case "connect": return signed("+", "plus", `circuit ${joint(it)}`);
     case "disconnect": return signed("−", "minus", `circuit ${joint(it)}`);
-    case "routes": return signed("~", "same", `routes of ${it.node} towards ${it.towards} hosts`);
+    case "routes": return signed("~", "same", `routes of ${it.node} towards ${it.towards} hosts${behind(plan, it.node)}`);
     case "ranks": return signed("~", "same", ranks(it));
     default: return ["", kind];
   }
@@ -65,6 +66,19 @@ function line(what, name) {
 const ranks = ({ job, order, ring_bits_per_s: ring }) => `order ranks of ${job}: ${order.join(",")}${ring ? ` (ring from ${rate(ring[0])} to ${rate(ring[1])})` : ""}`;
 
 const joint = ({ optical, circuit, ends }) => `${optical} ${circuit.join("-")}${ends.length ? ` (${ends.join(" to ")})` : ""}`;
+
+const BEHIND = "behind ";
+const MOST_LEAVES = 4;
+
+/** The leaves whose routes change at a node, where routes lead to the NICs behind these. */
+function behind({ tables, base, migration }, node) {
+  const before = (base?.tables ?? migration?.tables_before ?? {})[node] ?? {};
+  const changed = differing(before, tables[node] ?? {}).flatMap(([, , destinations]) => destinations);
+  const leaves = changed.filter((it) => it.startsWith(BEHIND)).map((it) => it.slice(BEHIND.length)).sort();
+  if (!leaves.length) return "";
+  const more = leaves.length - MOST_LEAVES;
+  return ` ${BEHIND}${leaves.slice(0, MOST_LEAVES).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
 
 /** Of each node's table what differs from the one before, where that is known; hosts of one way together. */
 function routes({ tables, migration }) {

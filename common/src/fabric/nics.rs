@@ -142,6 +142,27 @@ impl Fabric {
         (self.node(far).role == Role::Switch).then_some(far)
     }
 
+    /// Returns the NICs that hang on this switch, in the order of its links.
+    pub fn nics_behind(&self, leaf: NodeId) -> impl Iterator<Item = &Nic> {
+        let links = self.links_of(leaf).iter();
+        let nics = links.filter_map(|&link| self.nic_at(link));
+        nics.map(|id| self.nic(id))
+            .filter(move |nic| nic.host != leaf)
+    }
+
+    /// Returns what routes by leaf lead to: each switch with NICs in place of these, and each endpoint without a NIC at
+    /// a switch. Packets for all NICs of a switch have the same routes until they are there.
+    pub fn leaf_destinations(&self) -> BTreeSet<NodeId> {
+        let leaves = |node| {
+            let nics = self.nics_of(node).iter();
+            nics.filter_map(move |&nic| self.leaf_of(nic))
+        };
+        let mut destinations: BTreeSet<_> = self.endpoints().flat_map(leaves).collect();
+        let by_itself = self.endpoints().filter(|&to| leaves(to).next().is_none());
+        destinations.extend(by_itself);
+        destinations
+    }
+
     /// Returns the largest number of rails that the training NICs of one host have.
     pub fn rail_count(&self) -> u16 {
         self.nics.rail_count
@@ -443,6 +464,19 @@ mod tests {
         assert_eq!(less.leaf_of(id), Some(leaf1));
         assert!(less.has_declared_nics());
         assert_eq!(fabric.less(&BTreeSet::new()), fabric);
+    }
+
+    #[test]
+    fn leaves_stand_for_their_nics() {
+        let (builder, [h0, h1, leaf0, leaf1]) = two_rails();
+        let fabric = builder.build();
+        // The second host has no NIC.
+        assert_eq!(fabric.leaf_destinations(), [h1, leaf0, leaf1].into());
+        for (leaf, rail) in [(leaf0, 0), (leaf1, 1)] {
+            let behind = fabric.nics_behind(leaf).map(|nic| (nic.host, nic.rail));
+            assert_eq!(behind.collect::<Vec<_>>(), [(h0, rail)]);
+        }
+        assert_eq!(fabric.nics_behind(h0).count(), 0);
     }
 
     #[test]

@@ -50,8 +50,8 @@ pub use membership::{
 pub use order::{Allocation, JobOrder, JobPhase, RegisteredJob, StartedJob};
 pub use place::{Hop, hops};
 pub use plan::{
-    Alternative, Base, BaseInputs, Iteration, Move, NamedMigration, Pin, Plan, Prediction, Report,
-    TouchedJob, Via, Wave,
+    Alternative, BEHIND_PREFIX, Base, BaseInputs, Iteration, Move, NamedMigration, Pin, Plan,
+    Prediction, Report, TouchedJob, Via, Wave,
 };
 pub use policy::{PolicySetting, PolicyStatus, SettingChange, SettingSource};
 pub use refused::Refused;

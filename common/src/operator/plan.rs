@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use crate::circuit::CircuitSet;
-use crate::fabric::{Circuits, Fabric};
+use crate::fabric::{Circuits, Fabric, Role};
 use crate::flow::FlowKey;
 use crate::forwarding::{ForwardingTable, NextHop};
 use crate::ids::{LinkId, NodeId};
@@ -28,7 +28,8 @@ pub struct Plan {
     pub takes_back: Option<Generation>,
     /// All pins after the plan.
     pub pins: Vec<Pin>,
-    /// Links over which each node with a table sends, by destination host.
+    /// Links over which each node with a table sends, by destination host. `behind leaf1` stands for all NICs that hang
+    /// on this switch.
     #[cfg_attr(feature = "schema", schema(value_type = BTreeMap<String, BTreeMap<String, Vec<Via>>>))]
     pub tables: Tables,
     /// All circuits of optical switches that were ever moved.
@@ -127,6 +128,9 @@ impl Base {
         }
     }
 }
+
+/// Before the name of a switch that stands for all NICs that hang on it. No name of a node has a space.
+pub const BEHIND_PREFIX: &str = "behind ";
 
 /// Forwarding of nodes, by name.
 type Tables = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
@@ -267,9 +271,13 @@ fn tables(tables: &migration_plan::Tables, fabric: &Fabric) -> Tables {
         link: fabric.link_name(hop.link),
         weight: hop.weight,
     };
+    let destination = |to: &NodeId| match fabric.node(*to).role {
+        Role::Switch => format!("{BEHIND_PREFIX}{}", name(to)),
+        Role::Host | Role::Relay => name(to),
+    };
     let routes = |table: &ForwardingTable| {
         let routes = table.towards.iter();
-        let routes = routes.map(|(to, hops)| (name(to), hops.iter().map(via).collect()));
+        let routes = routes.map(|(to, hops)| (destination(to), hops.iter().map(via).collect()));
         routes.collect()
     };
     let tables = tables.iter();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use super::plan::{Base, NamedMigration, Pin, Plan, Via, Wave};
+use super::plan::{BEHIND_PREFIX, Base, NamedMigration, Pin, Plan, Via, Wave};
 use crate::circuit::CircuitSet;
 use crate::fabric::{Circuits, Fabric};
 use crate::forwarding::{ForwardingTable, NextHop};
@@ -170,6 +170,7 @@ impl<'f> Names<'f> {
             let at = self.node(at)?;
             let towards = routes.iter().map(|(to, hops)| {
                 let hops: Result<Vec<_>, _> = hops.iter().map(|via| self.hop(via)).collect();
+                let to = to.strip_prefix(BEHIND_PREFIX).unwrap_or(to);
                 Ok((self.node(to)?, hops?))
             });
             let towards = towards.collect::<Result<_, _>>()?;

@@ -7,6 +7,7 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::forwarding::ForwardingTable;
@@ -15,6 +16,7 @@ use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Pin;
 
 use crate::columns::TablesByDestination;
+use crate::leaves;
 use crate::mesh::{Ground, Mesh};
 use crate::migration::differing;
 use crate::pins::by_flow;
@@ -77,8 +79,8 @@ fn concerned(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Option<BTree
         changed_hops.flat_map(|(at, table)| differing([network.tables.get(at), Some(table)]));
     let [before, after] = [network.pins, pins].map(|pins| pins.iter().collect::<BTreeSet<_>>());
     let pins = before.symmetric_difference(&after);
-    let pinned = pins.filter_map(|pin| network.addresses.get(pin.flow.destination.ip()));
-    Some(changed_hops.chain(pinned.copied()).collect())
+    let pinned = pins.flat_map(|pin| destinations(network, *pin.flow.destination.ip()));
+    Some(changed_hops.chain(pinned).collect())
 }
 
 /// Of what goes to these destinations.
@@ -90,21 +92,40 @@ pub(crate) fn waits(
 ) -> Waits {
     let mut waits = Waits::new();
     let (network, fabric) = (ground.network, ground.network.fabric);
-    let tables = TablesByDestination::of(next, fabric.nodes().len());
+    let tables = TablesByDestination::of(next, fabric);
     let pinned = pinned(network, pins);
     let (no_nodes, no_pins) = (BTreeSet::new(), BTreeMap::new());
-    for to in fabric.endpoints().filter(|to| is_concerned(*to)) {
+    let destinations = leaves::destinations(fabric).into_iter();
+    for to in destinations.filter(|to| is_concerned(*to)) {
         let mesh = Mesh::new(ground, to, &tables, &no_nodes, &no_pins);
         let sources: Vec<_> = fabric.endpoints().filter(|from| *from != to).collect();
         let way = BufferWalk { network, next, to };
-        way.walk(&sources, |at| mesh.links(at), &mut waits);
+        let links = |at| links_towards(ground, &mesh, to, at);
+        way.walk(&sources, links, &mut waits);
         for (flow, pins) in pinned.get(&to).into_iter().flatten() {
             let from = network.addresses.get(flow.source.ip());
             let sources = from.map_or(&sources[..], std::slice::from_ref);
-            way.walk(sources, |at| links_of(pins, at, &mesh), &mut waits);
+            way.walk(sources, |at| links_of(pins, at, &links(at)), &mut waits);
         }
     }
     waits
+}
+
+/// Where a packet may leave a node. By which of its NICs a host sends to those of a leaf is its own choice.
+fn links_towards(ground: &Ground<'_>, mesh: &Mesh<'_>, to: NodeId, at: NodeId) -> BTreeSet<LinkId> {
+    let fabric = ground.network.fabric;
+    if leaves::is_leaf(fabric, to) && !fabric.node(at).role.forwards() {
+        return ground.open_links_of(at).iter().copied().collect();
+    }
+    mesh.links(at)
+}
+
+/// The node with this address, and the switch that tables may have in its place.
+fn destinations(network: &Network<'_>, address: Ipv4Addr) -> BTreeSet<NodeId> {
+    let nodes = network.addresses.get(&address).into_iter();
+    nodes
+        .flat_map(|&node| [node, network.leads_to(address, node)])
+        .collect()
 }
 
 /// By destination.
@@ -118,20 +139,21 @@ fn pinned(network: &Network<'_>, pins: &[Pin]) -> BTreeMap<NodeId, Vec<(FlowKey,
             }
             links
         });
-        if let Some(&to) = network.addresses.get(flow.destination.ip()) {
-            pinned.entry(to).or_default().push((flow, pinned_at));
+        for to in destinations(network, *flow.destination.ip()) {
+            let of_destination = pinned.entry(to).or_default();
+            of_destination.push((flow, pinned_at.clone()));
         }
     }
     pinned
 }
 
 /// Where a flow may leave a node: by its pins before and after, or as all packets do.
-fn links_of(pinned: &Pinned, at: NodeId, mesh: &Mesh<'_>) -> BTreeSet<LinkId> {
+fn links_of(pinned: &Pinned, at: NodeId, unpinned: &BTreeSet<LinkId>) -> BTreeSet<LinkId> {
     let mut links = BTreeSet::new();
     for pinned in pinned {
         match pinned.get(&at) {
             Some(&link) => links.extend([link]),
-            None => links.extend(mesh.links(at)),
+            None => links.extend(unpinned),
         }
     }
     links

@@ -54,7 +54,7 @@ impl<'a> Side<'a> {
         Self {
             network,
             open: Open::of(network),
-            tables: TablesByDestination::of(network.tables, network.fabric.nodes().len()),
+            tables: TablesByDestination::of(network.tables, network.fabric),
         }
     }
 
@@ -82,10 +82,13 @@ impl ClaimSet {
             self.0.flows.insert(flow);
             self.0.nodes.extend(changed.iter().map(|pin| pin.at));
             self.0.links.extend(changed.iter().map(|pin| pin.link));
-            let Some(&to) = network.addresses.get(flow.destination.ip()) else {
+            let address = flow.destination.ip();
+            let Some(&to) = network.addresses.get(address) else {
                 continue;
             };
-            self.0.destinations.insert(to);
+            let to = network.leads_to(*address, to);
+            self.0.destinations.extend(network.claimed_with(to));
+            self.0.links.extend(network.nic_link(*address));
             let from: Vec<_> = changed.iter().map(|pin| pin.at).collect();
             for (side, pins) in [before, after].into_iter().zip(both) {
                 let mut ways = side.ways(to);
@@ -143,7 +146,7 @@ impl ClaimSet {
         let elsewhere = instructed_nodes.iter().filter(|at| !goes_on(at));
         let elsewhere: Vec<_> = elsewhere.copied().collect();
         if !elsewhere.is_empty() {
-            self.0.destinations.insert(to);
+            self.0.destinations.extend(both[0].network.claimed_with(to));
         }
         for ways in &ways {
             self.0.links.extend(ways.passed_from(&elsewhere));
@@ -165,7 +168,7 @@ impl ClaimSet {
                 let ways = side.ways(to);
                 let users = ways.users_of(is_moving);
                 if !users.is_empty() {
-                    self.0.destinations.insert(to);
+                    self.0.destinations.extend(side.network.claimed_with(to));
                 }
                 self.0.links.extend(ways.passed_from(&users));
                 self.0.nodes.extend(users);

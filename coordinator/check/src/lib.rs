@@ -31,6 +31,7 @@ mod buffers;
 mod circuits;
 mod claims;
 mod columns;
+mod leaves;
 mod loads;
 mod mesh;
 mod migration;

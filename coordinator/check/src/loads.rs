@@ -147,14 +147,15 @@ fn moved_flows<'a>(
     let mut by_destination: BTreeMap<NodeId, Vec<(KnownFlow<'a>, &FlowPins)>> = BTreeMap::new();
     for flow in known {
         if let Some(pins) = pins.get(&flow.state.flow) {
-            let of_destination = by_destination.entry(flow.state.to).or_default();
+            let address = *flow.state.flow.destination.ip();
+            let to = network.leads_to(address, flow.state.to);
+            let of_destination = by_destination.entry(to).or_default();
             of_destination.push((*flow, pins));
         }
     }
     let sides = [network, after];
     let open = sides.map(Open::of);
-    let tables =
-        sides.map(|side| TablesByDestination::of(side.tables, network.fabric.nodes().len()));
+    let tables = sides.map(|side| TablesByDestination::of(side.tables, network.fabric));
     let mut moved = Vec::new();
     for (destination, flows) in by_destination {
         let ways = [0, 1].map(|side| {
@@ -188,7 +189,8 @@ fn path_after(
         let is_hashed_as_before = is_as_measured && has_same_choice;
         let link = link_at(&pins.planned, at)
             .or(measured.filter(|_| is_hashed_as_before))
-            .or_else(|| only_next_link(after, at));
+            .or_else(|| only_next_link(after, at))
+            .or_else(|| arrival(network, flow, at));
         let Some(link) = link else {
             break;
         };
@@ -198,6 +200,12 @@ fn path_after(
         at = fabric.link(link).far(at).node;
     }
     path
+}
+
+/// The link of the NIC that the flow is for, at the switch on which it hangs.
+fn arrival(network: &Network<'_>, flow: KnownFlow<'_>, at: NodeId) -> Option<LinkId> {
+    let nic = network.nic_link(*flow.state.flow.destination.ip());
+    nic.filter(|&link| network.leaf_at(link) == Some(at))
 }
 
 fn only_next_link(ways: &DestinationForwarding<'_>, at: NodeId) -> Option<LinkId> {

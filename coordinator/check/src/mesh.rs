@@ -375,7 +375,7 @@ impl<'a> Ground<'a> {
             ..*network
         };
         let is_ailing = !network.down.is_empty();
-        let [nodes, links] = [network.fabric.nodes().len(), network.fabric.links().len()];
+        let links = network.fabric.links().len();
         let heard = Open::of(network);
         let mut is_open = vec![false; links];
         for link in heard.links.iter().flatten() {
@@ -389,8 +389,8 @@ impl<'a> Ground<'a> {
                 links: open_links(&well),
             }),
             is_open,
-            held: TablesByDestination::of(network.tables, nodes),
-            unsure: TablesByDestination::of(network.unsure, nodes),
+            held: TablesByDestination::of(network.tables, network.fabric),
+            unsure: TablesByDestination::of(network.unsure, network.fabric),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
-use reweave_common::fabric::Circuits;
+use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::flow::FlowKey;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
@@ -13,6 +13,7 @@ use reweave_common::plan::Plan;
 use crate::buffers;
 use crate::circuits;
 use crate::columns::TablesByDestination;
+use crate::leaves;
 use crate::mesh::{Ground, Mesh, Mishap};
 use crate::unsound::Trouble;
 use crate::{Network, Unsound, judge_flows};
@@ -156,7 +157,26 @@ pub(crate) fn changed_hops_by_plan(
 ) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
     let nodes = network.tables.keys().chain(plan.tables.keys());
     let nodes: BTreeSet<_> = nodes.copied().collect();
-    changed_hops(nodes, [network.tables, &plan.tables])
+    let mut changed = changed_hops(nodes, [network.tables, &plan.tables]);
+    add_covered(network.fabric, [network.tables, &plan.tables], &mut changed);
+    changed
+}
+
+/// Where nodes send otherwise to a leaf, so they may to the hosts behind it for which others have entries of their own.
+fn add_covered<'a>(
+    fabric: &Fabric,
+    tables: impl IntoIterator<Item = &'a Tables>,
+    changed: &mut BTreeMap<NodeId, BTreeSet<NodeId>>,
+) {
+    let tables = tables.into_iter().flat_map(Tables::values);
+    let keys: BTreeSet<_> = tables.flat_map(|table| table.towards.keys()).collect();
+    for &to in keys {
+        let leaf = leaves::only_leaf(fabric, to);
+        let nodes = leaf.and_then(|leaf| changed.get(&leaf)).cloned();
+        if let Some(nodes) = nodes {
+            changed.entry(to).or_default().extend(nodes);
+        }
+    }
 }
 
 /// What a plan of tables or circuits leads to, by itself: where packets go, and flows by the pins that it sets last.
@@ -183,7 +203,7 @@ pub(crate) fn at_rest(
         found.extend(judge_flows([&last, &last], &plan.pins));
     }
     let ground = Ground::of(after);
-    let tables = TablesByDestination::of(&plan.tables, network.fabric.nodes().len());
+    let tables = TablesByDestination::of(&plan.tables, network.fabric);
     let everybody: BTreeSet<_> = plan.tables.keys().copied().collect();
     let lost = |to| {
         // Where circuits move, nodes without an instruction go other ways, too.
@@ -197,7 +217,20 @@ pub(crate) fn at_rest(
         Some(astray(after, to, mesh.mishap()?))
     };
     found.extend(network.fabric.endpoints().filter_map(lost));
+    let mut leaves = leaves::leaf_keys(network.fabric, &plan.tables);
+    leaves.extend(leaves::leaf_keys(network.fabric, network.tables));
+    found.extend(leaves.into_iter().filter_map(lost));
+    found.extend(led_away(network, &plan.tables));
     found
+}
+
+/// Switches with an entry for themselves: it would lead packets for their own NICs away.
+fn led_away(network: &Network<'_>, tables: &Tables) -> impl Iterator<Item = Unsound> {
+    let tables = tables.values();
+    let own = tables.filter(|table| table.towards.contains_key(&table.at));
+    let leaves = own.map(|table| table.at);
+    let leaves = leaves.filter(move |&at| leaves::is_leaf(network.fabric, at));
+    leaves.map(move |at| astray(network, at, Mishap::Circle(vec![at])))
 }
 
 /// By destination: those of the nodes that send there by one of these tables otherwise than by the other.
@@ -250,7 +283,7 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
         return vec![Unsound::NoSuchNode { node }];
     }
     let ground = Ground::of(network);
-    let next = TablesByDestination::of(round, network.fabric.nodes().len());
+    let next = TablesByDestination::of(round, network.fabric);
     let (unpinned, pinned) = (PinnedAt::new(), pinned(network));
     let mut found = Vec::new();
     for (destination, nodes) in changed_hops_by_round(network, round) {
@@ -262,6 +295,7 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
             found.extend(mishap.map(|mishap| astray(network, destination, mishap)));
         }
     }
+    found.extend(led_away(network, round));
     if found.is_empty() {
         found.extend(buffers::deadlock(network, round, network.pins));
     }
@@ -279,17 +313,22 @@ fn changed_hops_by_round(
     for (to, nodes) in changed_hops(unsure, [network.unsure, round]) {
         changed.entry(to).or_default().extend(nodes);
     }
+    let all = [network.tables, network.unsure, round];
+    add_covered(network.fabric, all, &mut changed);
     changed
 }
 
 /// By node: over which link a flow leaves it.
 type PinnedAt = BTreeMap<NodeId, LinkId>;
 
-/// By destination, of each flow that is pinned.
+/// By destination, of each flow that is pinned: by its host, and by the leaf of the NIC that it is for.
 fn pinned(network: &Network<'_>) -> BTreeMap<NodeId, BTreeMap<FlowKey, PinnedAt>> {
     let mut pinned: BTreeMap<_, BTreeMap<_, PinnedAt>> = BTreeMap::new();
     for pin in network.pins {
-        if let Some(&to) = network.addresses.get(pin.flow.destination.ip()) {
+        let address = pin.flow.destination.ip();
+        let node = network.addresses.get(address).copied();
+        let leaf = node.map(|node| network.leads_to(*address, node));
+        for to in [node, leaf].into_iter().flatten() {
             let flows = pinned.entry(to).or_default();
             let at = flows.entry(pin.flow).or_default();
             at.insert(pin.at, pin.link);

@@ -52,7 +52,7 @@ impl<'a> Touches<'a> {
             pinned_otherwise: differing.map(|pin| pin.flow).collect(),
             changes_routes: plan.tables != *network.tables || !claims.opticals.is_empty(),
             open: Open::of(network),
-            tables: TablesByDestination::of(network.tables, network.fabric.nodes().len()),
+            tables: TablesByDestination::of(network.tables, network.fabric),
         }
     }
 
@@ -61,16 +61,22 @@ impl<'a> Touches<'a> {
         if self.pinned_otherwise.contains(&sent.flow) {
             return Some(Touch::Moved);
         }
+        let ends = [
+            (sent.flow.source, sent.from),
+            (sent.flow.destination, sent.to),
+        ];
+        let [from, to] = ends.map(|(end, node)| self.network.leads_to(*end.ip(), node));
         let ways = || {
-            let ways = DestinationForwarding::new(self.network, &self.open, &self.tables, sent.to);
-            ways.passed_from(&[sent.from])
+            let ways = DestinationForwarding::new(self.network, &self.open, &self.tables, to);
+            ways.passed_from(&[from])
                 .into_iter()
                 .collect::<BTreeSet<_>>()
         };
         let links = sent.path.clone().unwrap_or_else(ways);
+        let claimed = self.network.claimed_with(to);
         let shares = !links.is_disjoint(&self.claims.links);
         let is_foreseen = self.claims.flows.contains(&sent.flow);
-        if self.changes_routes && shares && self.claims.destinations.contains(&sent.to) {
+        if self.changes_routes && shares && !self.claims.destinations.is_disjoint(&claimed) {
             Some(Touch::Moved)
         } else {
             (shares || is_foreseen).then_some(Touch::Slowed)

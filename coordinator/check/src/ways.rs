@@ -215,7 +215,9 @@ impl FlowPaths<'_> {
 
     /// By the node's table, or the network's own routes where that says nothing.
     fn unpinned(&self, node: NodeId) -> Vec<LinkId> {
-        match self.ground.held.entry(self.destination.node, node) {
+        let FlowTarget { node: to, nic } = self.destination;
+        let leaf = nic.and_then(|link| self.ground.network.leaf_at(link));
+        match self.ground.held.nic_entry(to, leaf, node) {
             Some(hops) => hops.iter().map(|hop| hop.link).collect(),
             None => self.downhill(node),
         }

@@ -2,6 +2,7 @@
 
 mod claimed;
 mod deadlocks;
+mod leaves;
 mod loads;
 mod migrations;
 mod mixtures;

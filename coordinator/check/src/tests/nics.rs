@@ -24,7 +24,7 @@ fn rails() -> Site {
 }
 
 /// A flow of the first host to this address of another.
-fn flow_to(site: &mut Site, host: &str, address: [u8; 4]) -> FlowKey {
+pub(super) fn flow_to(site: &mut Site, host: &str, address: [u8; 4]) -> FlowKey {
     let (address, host_node) = (Ipv4Addr::from(address), site.node(host));
     site.addresses.insert(address, host_node);
     FlowKey {
@@ -34,7 +34,7 @@ fn flow_to(site: &mut Site, host: &str, address: [u8; 4]) -> FlowKey {
 }
 
 /// The second host reports that the flow's destination is an address of its NIC at this leaf.
-fn give_nic(site: &mut Site, flow: FlowKey, leaf: &str) {
+pub(super) fn give_nic(site: &mut Site, flow: FlowKey, leaf: &str) {
     let link = site.link("h1", leaf);
     site.nics.insert(*flow.destination.ip(), link);
 }

@@ -1,10 +1,10 @@
 //! Plans: changes, predictions, and rejected alternatives.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::{
-    Alternative, Finding, Line, Move, Pin, Plan, Prediction, TouchedJob, What,
+    Alternative, BEHIND_PREFIX, Finding, Line, Move, Pin, Plan, Prediction, TouchedJob, What,
 };
 use reweave_common::plan::LostBecause;
 use reweave_common::units::Rate;
@@ -16,6 +16,8 @@ use crate::page::{Ink, Page};
 
 /// Maximum number of alternatives in text output.
 const MAX_ALTERNATIVES: usize = 5;
+/// Maximum number of leaves that a line names.
+const MAX_LEAVES: usize = 4;
 
 pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     let Some(plan) = plan else {
@@ -111,7 +113,10 @@ pub(crate) fn all_changes(page: &mut Page, plan: &Plan, names: &Names) {
     let rows = lines.iter().map(|line| {
         let what = match &line.what {
             What::Connect(joint) | What::Disconnect(joint) => joint.to_string(),
-            What::Routes { node, towards } => format!("routes of {node} towards {towards} hosts"),
+            What::Routes { node, towards } => {
+                let behind = behind(plan, node);
+                format!("routes of {node} towards {towards} hosts{behind}")
+            }
             What::Ranks(ranks) => ranks.to_string(),
             What::Pin(it) | What::Unpin(it) => pin(it),
         };
@@ -123,6 +128,26 @@ pub(crate) fn all_changes(page: &mut Page, plan: &Plan, names: &Names) {
     page.line(&format!(
         "  {added} to add, {removed} to remove, {changed} to change"
     ));
+}
+
+/// Returns the leaves whose routes change at this node: ` behind leaf1, leaf2`.
+fn behind(plan: &Plan, node: &str) -> String {
+    let in_force = plan.base.as_ref().map(|base| &base.tables);
+    let before = in_force.and_then(|tables| tables.get(node));
+    let after = plan.tables.get(node);
+    let entry = |to: &str| [before, after].map(|table| table.and_then(|table| table.get(to)));
+    let tables = [before, after].into_iter().flatten();
+    let leaves: BTreeSet<_> = tables
+        .flat_map(BTreeMap::keys)
+        .filter(|to| entry(to)[0] != entry(to)[1])
+        .filter_map(|to| to.strip_prefix(BEHIND_PREFIX))
+        .collect();
+    let named: Vec<_> = leaves.iter().take(MAX_LEAVES).copied().collect();
+    match leaves.len().saturating_sub(MAX_LEAVES) {
+        _ if leaves.is_empty() => String::new(),
+        0 => format!(" {BEHIND_PREFIX}{}", named.join(", ")),
+        more => format!(" {BEHIND_PREFIX}{} and {more} more", named.join(", ")),
+    }
 }
 
 /// Returns the sign of an added, removed or changed line.
@@ -256,7 +281,7 @@ fn why_not(lost: &Alternative, flows: &FlowNames<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use reweave_common::operator::{Hop, Tag};
+    use reweave_common::operator::{Base, Hop, Tag, Via};
 
     use super::*;
     use crate::names::tests::{eight_hosts, flow};
@@ -303,5 +328,32 @@ apply it with  reweave apply 4
         let mut page = Page::default();
         plan(&mut page, Some(&shown), &eight_hosts());
         assert_eq!(page.text, EXPECTED_TEXT, "\n{}", page.text);
+    }
+
+    #[test]
+    fn changed_leaves_are_named() {
+        let via = |link: &str| {
+            let (link, weight) = (link.to_owned(), 1);
+            vec![Via { link, weight }]
+        };
+        let mut shown = crate::show::tests::plan();
+        assert_eq!(behind(&shown, "leaf0"), "");
+        let leaves = (1..6).map(|leaf| format!("{BEHIND_PREFIX}leaf{leaf}"));
+        let mut towards: BTreeMap<_, _> = leaves.map(|leaf| (leaf, via("leaf0-spine1"))).collect();
+        shown.tables.insert("leaf0".to_owned(), towards.clone());
+        let all = " behind leaf1, leaf2, leaf3, leaf4 and 1 more";
+        assert_eq!(behind(&shown, "leaf0"), all);
+        towards.remove("behind leaf5");
+        towards.insert("behind leaf2".to_owned(), via("leaf0-spine0"));
+        shown.base = Some(Base {
+            pins: Vec::new(),
+            tables: BTreeMap::from([("leaf0".to_owned(), towards)]),
+            circuits: BTreeMap::new(),
+            down: Vec::new(),
+            capacity_floor: 0.0,
+            lossless: false,
+            addresses: None,
+        });
+        assert_eq!(behind(&shown, "leaf0"), " behind leaf2, leaf5");
     }
 }

@@ -5,6 +5,7 @@ use reweave_common::operator::{Refused, Response};
 use super::LeaderView;
 use crate::log::command::{Author, Change, LATEST_MINOR};
 use crate::log::state::State;
+use crate::plan::drain_routes::{DestinationKind, LEAVES_SINCE_MINOR};
 use crate::rollout::DecisionContext;
 
 pub(super) fn answer(
@@ -67,6 +68,15 @@ fn lower(
             "operators have set {} in the policy, and coordinators of 1.{minor} cannot read that; \
              return each to the value of the file first, with `reweave policy reset`",
             settings.join(", ")
+        ));
+    }
+    let (fabric, in_force) = (turn.known.fabric, turn.state.in_force());
+    let leads_to = DestinationKind::of_tables(fabric, &in_force.tables);
+    if minor < LEAVES_SINCE_MINOR && leads_to == DestinationKind::Leaves {
+        return Err(format!(
+            "routes in force lead to leaves, which coordinators of 1.{minor} take for no \
+             destinations; end the drains with `reweave plan drain --none`, weights with \
+             `reweave plan weights --none`, and maintenance"
         ));
     }
     let by = Author::Operator(principal);

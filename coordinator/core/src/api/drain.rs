@@ -1,13 +1,16 @@
 //! Proposes a plan of routes for links that an operator drains or weights. Other links stay as they are, and so do
 //! those under maintenance.
 
+use std::slice;
+
 use reweave_common::fabric::Fabric;
+use reweave_common::ids::LinkId;
 use reweave_common::operator::{Refused, Response};
 
 use super::rewire::offer;
 use crate::log::{device, maintenance};
-use crate::plan::drain_routes::{self, LinkIntent, Partitioned, SplitHost};
-use crate::rollout::DecisionContext;
+use crate::plan::drain_routes::{self, LinkIntent, Partitioned};
+use crate::rollout::{DecisionContext, forwarding_rules};
 
 /// The links that an operator named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +25,10 @@ pub(super) fn drain(
     names: &[String],
 ) -> Response {
     let fabric = turn.known.fabric;
+    let reasons = undrainable(fabric, names);
+    if !reasons.is_empty() {
+        return Response::Refused(Refused::Unfit { reasons });
+    }
     match device::links(fabric, names) {
         Ok(mut drained) => {
             drained.extend(maintenance::closed(fabric, turn.state));
@@ -63,7 +70,13 @@ pub(super) fn wish(
                 });
             }
             if let Some(split) = drain_routes::split_host(world, &plan.tables) {
-                return Response::Refused(split_refused(fabric, &split));
+                let reasons = vec![split.words(fabric)];
+                return Response::Refused(Refused::Unfit { reasons });
+            }
+            let unaddressed = forwarding_rules::unaddressed(&plan.tables, fabric, &world.wiring);
+            if let Some(reason) = unaddressed {
+                let reasons = vec![reason.words(fabric)];
+                return Response::Refused(Refused::Unfit { reasons });
             }
             let left = drain_routes::crossed(world, turn.state, &plan.tables, &wish.drained);
             match left.first() {
@@ -80,15 +93,20 @@ pub(super) fn wish(
     }
 }
 
-fn split_refused(fabric: &Fabric, split: &SplitHost) -> Refused {
-    let others: Vec<_> = split.others.iter().map(ToString::to_string).collect();
-    let reason = format!(
-        "routes lead to {} by its address {} alone, and flows to {} would stay where they are",
-        fabric.name(split.host),
-        split.routed,
-        others.join(", ")
-    );
-    Refused::Unfit {
-        reasons: vec![reason],
-    }
+/// The names that stand for cables of NICs alone. By which of its NICs a host sends is its own choice.
+fn undrainable(fabric: &Fabric, names: &[String]) -> Vec<String> {
+    let is_of_nics = |name: &&String| {
+        let links = device::links(fabric, slice::from_ref(*name)).unwrap_or_default();
+        let is_nic = |link: &LinkId| fabric.nic_at(*link).is_some();
+        !links.is_empty() && links.iter().all(is_nic)
+    };
+    let names = names.iter().filter(|_| fabric.has_declared_nics());
+    let of_nics = names.filter(is_of_nics);
+    let reason = |name: &String| {
+        format!(
+            "no route leads around {name}: a host chooses by itself over which of its NICs it sends; \
+             move its jobs, and drain links between switches"
+        )
+    };
+    of_nics.map(reason).collect()
 }

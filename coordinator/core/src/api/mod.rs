@@ -246,7 +246,7 @@ fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
             Response::Refused(Refused::Busy { running })
         });
     };
-    if let Some(too_large) = plan_check::too_large(&plan) {
+    if let Some(too_large) = plan_check::too_large(turn.known.fabric, &plan) {
         let reasons = turn.words(&[too_large]);
         return Response::Refused(Refused::Unfit { reasons });
     }

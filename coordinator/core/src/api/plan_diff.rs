@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::fabric::{Crossing, Fabric};
+use reweave_common::fabric::{Crossing, Fabric, Role};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::NodeId;
 use reweave_common::operator::{Joint, Line, Pin, Ranks, Tag, What};
@@ -53,7 +53,8 @@ impl Diff<'_> {
         let (before, after) = (&self.in_force.tables, &self.plan.tables);
         let nodes: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
         let line = |node| {
-            let towards = changed(&routes(before.get(&node)), &routes(after.get(&node)));
+            let changed = changed(&routes(before.get(&node)), &routes(after.get(&node)));
+            let towards = endpoints(self.fabric, changed).len() as u32;
             let node = self.fabric.name(node).to_owned();
             (towards > 0).then_some(Line {
                 what: What::Routes { node, towards },
@@ -115,8 +116,20 @@ fn routes(table: Option<&ForwardingTable>) -> Routes {
     table.map_or_else(Routes::new, |table| table.towards.clone())
 }
 
-fn changed(before: &Routes, after: &Routes) -> u32 {
-    let hosts: BTreeSet<_> = before.keys().chain(after.keys()).collect();
-    let differs = |to: &&&NodeId| before.get(to) != after.get(to);
-    hosts.iter().filter(differs).count() as u32
+/// The destinations to which two tables lead by other hops.
+fn changed(before: &Routes, after: &Routes) -> BTreeSet<NodeId> {
+    let destinations = before.keys().chain(after.keys()).copied();
+    destinations
+        .filter(|to| before.get(to) != after.get(to))
+        .collect()
+}
+
+/// These destinations, and the hosts with NICs at those that are switches.
+fn endpoints(fabric: &Fabric, destinations: BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+    let is_leaf = |to: &NodeId| fabric.node(*to).role == Role::Switch;
+    let (leaves, mut endpoints): (BTreeSet<_>, BTreeSet<_>) =
+        destinations.into_iter().partition(is_leaf);
+    let nics = leaves.into_iter().flat_map(|leaf| fabric.nics_behind(leaf));
+    endpoints.extend(nics.map(|nic| nic.host));
+    endpoints
 }

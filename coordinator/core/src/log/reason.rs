@@ -2,7 +2,7 @@
 
 use reweave_check::Unsound;
 use reweave_common::circuit::NotSwitched;
-use reweave_common::fabric::Fabric;
+use reweave_common::fabric::{Fabric, Role};
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::instruction::InstallRefusal;
@@ -158,7 +158,10 @@ fn taken(fabric: &Fabric, by: Generation, what: &Resource) -> String {
         Resource::Node(node) => fabric.name(*node).to_owned(),
         Resource::Optical(optical) => fabric.optical(*optical).name.clone(),
         Resource::Link(link) => fabric.link_name(*link),
-        Resource::Destination(node) => format!("traffic for {}", fabric.name(*node)),
+        Resource::Destination(node) => match fabric.node(*node).role {
+            Role::Switch => format!("traffic for the NICs behind {}", fabric.name(*node)),
+            _ => format!("traffic for {}", fabric.name(*node)),
+        },
         Resource::Flow(flow) => flow.to_string(),
         Resource::Job(job) => format!("the order of {job}'s ranks"),
     };
@@ -188,11 +191,7 @@ impl Reason {
             Self::NothingToMend => "the problem it would fix is gone".to_owned(),
             Self::FlowEnded { flow } => format!("{flow} has ended"),
             Self::NotMeasured { flow } => format!("no recent readings of {flow}"),
-            Self::UnknownPort { at, link } => format!(
-                "{} has not reported its interface to {}",
-                name(at),
-                fabric.link_name(*link)
-            ),
+            Self::UnknownPort { at, link } => unknown_port(fabric, *at, *link),
             Self::NotConnected { node } => format!("the agent of {} is not connected", name(node)),
             Self::Refused { node, refusal } => format!("{} refused: {refusal}", name(node)),
             Self::HoldsOtherRules { node } => {
@@ -201,9 +200,7 @@ impl Reason {
             Self::NoSafeOrder => {
                 "no order of steps keeps every host connected with enough capacity".to_owned()
             }
-            Self::NoAddress { node } => {
-                format!("{} has no `address` in the fabric's file", name(node))
-            }
+            Self::NoAddress { node } => no_address(fabric, *node),
             Self::NotDrained { node, interface } => {
                 format!("packets still passed {interface} of {}", name(node))
             }
@@ -252,6 +249,29 @@ fn frozen(fabric: &Fabric, host: NodeId, link: LinkId) -> String {
         "it would touch {link}, which the frozen job of {host} uses; `reweave job thaw {host}` \
          allows it"
     )
+}
+
+/// The end of a NIC's cable is unknown if the NIC's address is.
+fn unknown_port(fabric: &Fabric, at: NodeId, link: LinkId) -> String {
+    let (host, cable) = (fabric.name(at), fabric.link_name(link));
+    let nic = fabric.nic_at(link).map(|nic| fabric.nic(nic));
+    match nic.filter(|nic| nic.host == at && fabric.has_declared_nics()) {
+        Some(nic) => format!(
+            "no address of NIC {} of {host} is known: start its agent or write it in the fabric file",
+            nic.interface.as_ref().unwrap_or(&cable)
+        ),
+        None => format!("{host} has not reported its interface to {cable}"),
+    }
+}
+
+fn no_address(fabric: &Fabric, node: NodeId) -> String {
+    let host = fabric.name(node);
+    let remedy = if fabric.nics_of(node).len() > 1 {
+        ": declare its NICs as [[nic]]"
+    } else {
+        ""
+    };
+    format!("{host} has no `address` in the fabric's file{remedy}")
 }
 
 fn no_light(node: &str, interface: &str) -> String {

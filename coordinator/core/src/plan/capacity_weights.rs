@@ -1,6 +1,6 @@
-//! Weights of equal paths to a host, in proportion to their capacity.
+//! Weights of equal paths to a host or to a leaf, in proportion to their capacity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::fabric::Fabric;
 use reweave_common::forwarding::NextHop;
@@ -25,7 +25,11 @@ pub(crate) struct CapacityWeights<'f> {
 impl<'f> CapacityWeights<'f> {
     /// The capacities now. A link end that reports less than its rate, such as a bundle without one cable, counts with
     /// what it reports.
-    pub(crate) fn new(world: &'f World<'_>, routes: &Routes) -> Self {
+    pub(crate) fn new(
+        world: &'f World<'_>,
+        routes: &Routes,
+        destinations: &BTreeSet<NodeId>,
+    ) -> Self {
         let fabric = world.fabric();
         let gbps = fabric.links().map(|(link, between)| {
             let ends = between.ports().map(|port| Hop {
@@ -43,7 +47,7 @@ impl<'f> CapacityWeights<'f> {
             gbps: gbps.collect(),
             rooms: BTreeMap::new(),
         };
-        for to in fabric.endpoints() {
+        for &to in destinations {
             let door = worths.door(to);
             if !worths.rooms.contains_key(&door) {
                 worths.note_rooms(door, to, routes);
@@ -52,11 +56,13 @@ impl<'f> CapacityWeights<'f> {
         worths
     }
 
-    /// The switch of a host with a single switch, otherwise the host itself. All paths end with the host's own links,
-    /// so capacity behind the switch does not matter.
+    /// The switch of a host with a single switch, otherwise the destination itself. All paths end with the host's own
+    /// links, so capacity behind the switch does not matter.
     fn door(&self, to: NodeId) -> NodeId {
         match self.fabric.links_of(to) {
-            [only] => self.fabric.link(*only).far(to).node,
+            [only] if self.fabric.node(to).role.is_endpoint() => {
+                self.fabric.link(*only).far(to).node
+            }
             _ => to,
         }
     }

@@ -114,5 +114,7 @@ fn behind_tables(
         let changed: Vec<_> = nodes.iter().copied().filter(differs).collect();
         network.passed(changed, to)
     };
-    world.fabric().endpoints().flat_map(behind).collect()
+    let tables = old.values().chain(new.values());
+    let keys: BTreeSet<_> = tables.flat_map(|table| table.towards.keys()).collect();
+    keys.into_iter().copied().flat_map(behind).collect()
 }

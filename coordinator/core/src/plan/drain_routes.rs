@@ -2,6 +2,9 @@
 //!
 //! A switch that may send over such a link gets its own routes to the hosts that it reaches over others on equally
 //! short paths. Packets for its other hosts are routed around the switch.
+//!
+//! If the fabric's file declares NICs, a table leads to leaves, each of which stands for all NICs that hang on it. A
+//! host's choice of its NIC is its own: no table is for a host.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -59,7 +62,8 @@ pub(crate) fn plan(
     let others = in_force.tables.iter();
     let others = others.filter(|(node, _)| fabric.node(**node).role != Role::Switch);
     let mut tables: Tables = others.map(|(node, it)| (*node, it.clone())).collect();
-    tables.extend(carrying(world, wish)?);
+    let leads_to = DestinationKind::of(fabric, state).destinations(fabric);
+    tables.extend(carrying(world, wish, &leads_to)?);
     Ok(Plan {
         pins: in_force.pins.clone(),
         tables,
@@ -100,33 +104,147 @@ pub(crate) fn unweighable(world: &World<'_>, tables: &Tables) -> Vec<String> {
         .collect()
 }
 
-/// A host with several addresses of which routes cover one: packets to its other addresses keep their path.
+/// The minor version since which tables lead to leaves: builds before it take a switch for no destination.
+pub(crate) const LEAVES_SINCE_MINOR: u16 = 2;
+
+/// What the tables of switches lead to. All in force at one time lead to the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DestinationKind {
+    /// Hosts, each by one address.
+    Endpoints,
+    /// Switches with NICs.
+    Leaves,
+}
+
+impl DestinationKind {
+    fn of(fabric: &Fabric, state: &State) -> Self {
+        let tables = &state.in_force().tables;
+        if of_switches(fabric, tables).next().is_some() {
+            return Self::of_tables(fabric, tables);
+        }
+        if has_leaves(fabric) && state.cluster_version() >= LEAVES_SINCE_MINOR {
+            Self::Leaves
+        } else {
+            Self::Endpoints
+        }
+    }
+
+    pub(crate) fn of_tables(fabric: &Fabric, tables: &Tables) -> Self {
+        let mut keys = of_switches(fabric, tables).flat_map(|table| table.towards.keys());
+        if keys.any(|to| fabric.node(*to).role == Role::Switch) {
+            Self::Leaves
+        } else {
+            Self::Endpoints
+        }
+    }
+
+    fn destinations(self, fabric: &Fabric) -> BTreeSet<NodeId> {
+        match self {
+            Self::Endpoints => fabric.endpoints().collect(),
+            Self::Leaves => fabric.leaf_destinations(),
+        }
+    }
+}
+
+/// Whether tables may lead to leaves. Circuits are moved by tables that lead to endpoints.
+fn has_leaves(fabric: &Fabric) -> bool {
+    fabric.has_declared_nics() && fabric.fibres().len() == 0
+}
+
+/// A host with several addresses of which routes cover some: packets to its other addresses keep their path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SplitHost {
     pub(crate) host: NodeId,
-    pub(crate) routed: Ipv4Addr,
+    /// None if no address of the host was chosen.
+    pub(crate) routed: Option<Ipv4Addr>,
     pub(crate) others: Vec<Ipv4Addr>,
+    pub(crate) remedy: SplitRemedy,
 }
 
-/// The first host of which these tables would move a single rail. An address that belongs to none of its NICs, such as
-/// a loopback, stands for all of them.
+/// What an operator can do about a split host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SplitRemedy {
+    DeclareNics,
+    /// The NICs are declared, and the coordinators of this cluster version know no leaves as destinations.
+    RaiseVersion,
+    /// Routes by leaf lead to NICs, and the host has an address that is on none of them.
+    DropAddress,
+}
+
+impl SplitHost {
+    pub(crate) fn words(&self, fabric: &Fabric) -> String {
+        let host = fabric.name(self.host);
+        let others: Vec<_> = self.others.iter().map(ToString::to_string).collect();
+        let others = others.join(", ");
+        let lead = match self.routed {
+            Some(routed) => format!("routes lead to {host} by its address {routed} alone"),
+            None if self.remedy == SplitRemedy::DropAddress => {
+                format!("routes lead to the NICs of {host} alone")
+            }
+            None => format!("routes lead to one address of a host, and {host} has several"),
+        };
+        let remedy = match self.remedy {
+            SplitRemedy::DeclareNics => "declare its NICs as [[nic]]".to_owned(),
+            SplitRemedy::RaiseVersion => {
+                format!("each NIC is led to from cluster version 1.{LEAVES_SINCE_MINOR} on")
+            }
+            SplitRemedy::DropAddress => "remove its `address` from the fabric file".to_owned(),
+        };
+        format!("{lead}, and flows to {others} would stay where they are: {remedy}")
+    }
+}
+
+/// The first host of which these tables would move some rails only. Without declared NICs, an address that belongs to
+/// none of a host's NICs, such as a loopback, stands for all of them.
 pub(crate) fn split_host(world: &World<'_>, tables: &Tables) -> Option<SplitHost> {
     let fabric = world.fabric();
-    let hosts = tables.values().flat_map(|table| table.towards.keys());
-    let hosts: BTreeSet<_> = hosts.copied().collect();
-    let mut hosts = hosts
-        .into_iter()
-        .filter(|to| fabric.node(*to).role == Role::Host);
-    hosts.find_map(|host| {
-        let routed = fabric.address(host)?;
-        let (own, others): (Vec<_>, Vec<_>) = world
-            .wiring
-            .addresses_of(host)
-            .partition(|address| *address == routed);
-        (!own.is_empty() && !others.is_empty()).then_some(SplitHost {
+    let keys = tables.values().flat_map(|table| table.towards.keys());
+    let keys: BTreeSet<_> = keys.copied().collect();
+    let mut keys = keys.into_iter();
+    keys.find_map(|to| match fabric.node(to).role {
+        Role::Host => split_by_host(world, to),
+        Role::Switch => split_by_leaf(world, to),
+        Role::Relay => None,
+    })
+}
+
+fn split_by_host(world: &World<'_>, host: NodeId) -> Option<SplitHost> {
+    let fabric = world.fabric();
+    let routed = fabric.address(host);
+    let (own, others): (Vec<_>, Vec<_>) = world
+        .wiring
+        .addresses_of(host)
+        .partition(|address| Some(*address) == routed);
+    let is_split = match routed {
+        Some(_) => !own.is_empty() && !others.is_empty(),
+        None => others.len() > 1,
+    };
+    let remedy = if fabric.has_declared_nics() {
+        SplitRemedy::RaiseVersion
+    } else {
+        SplitRemedy::DeclareNics
+    };
+    is_split.then_some(SplitHost {
+        host,
+        routed,
+        others,
+        remedy,
+    })
+}
+
+/// A host behind the leaf whose own address belongs to several NICs together, and so to no leaf.
+fn split_by_leaf(world: &World<'_>, leaf: NodeId) -> Option<SplitHost> {
+    let fabric = world.fabric();
+    fabric.nics_behind(leaf).find_map(|nic| {
+        let host = nic.host;
+        let address = fabric.address(host)?;
+        let is_of_nic = world.wiring.nics().contains_key(&address);
+        let is_split = !is_of_nic && fabric.nics_of(host).len() > 1;
+        is_split.then_some(SplitHost {
             host,
-            routed,
-            others,
+            routed: None,
+            others: vec![address],
+            remedy: SplitRemedy::DropAddress,
         })
     })
 }
@@ -141,14 +259,11 @@ pub(crate) fn crossed(
 ) -> BTreeSet<LinkId> {
     let mut closed: BTreeSet<_> = world.down().difference(links).copied().collect();
     closed.extend(dark(world, state));
-    let fabric = world.fabric();
     let network = Network::without(world, tables, &closed);
     let mut crossed = BTreeSet::new();
-    for to in fabric
-        .endpoints()
-        .filter(|to| network.leads_over(links, *to))
-    {
-        let others = fabric.endpoints().filter(|from| *from != to);
+    let ends = network.destinations.iter().copied();
+    for to in ends.clone().filter(|to| network.leads_over(links, *to)) {
+        let others = ends.clone().filter(|from| *from != to);
         network.walk(others, to, |link| {
             if links.contains(&link) {
                 crossed.insert(link);
@@ -167,6 +282,8 @@ fn dark(world: &World<'_>, state: &State) -> BTreeSet<LinkId> {
 pub(crate) struct Network<'n> {
     fabric: &'n Fabric,
     tables: &'n Tables,
+    /// By leaf if the fabric's file declares NICs, unless these tables lead to hosts.
+    destinations: BTreeSet<NodeId>,
     own: Routes,
 }
 
@@ -180,24 +297,49 @@ impl<'n> Network<'n> {
 
     fn without(world: &'n World<'_>, tables: &'n Tables, closed: &BTreeSet<LinkId>) -> Self {
         let fabric = world.fabric();
+        let has_tables = of_switches(fabric, tables).next().is_some();
+        let kind = if has_leaves(fabric) && !has_tables {
+            DestinationKind::Leaves
+        } else {
+            DestinationKind::of_tables(fabric, tables)
+        };
+        let destinations = kind.destinations(fabric);
         Self {
             fabric,
             tables,
-            own: Routes::around(fabric, closed),
+            own: Routes::to_each(fabric, closed, destinations.iter().copied()),
+            destinations,
         }
     }
 
-    /// All links that packets from these nodes may use.
+    /// All links that packets from these nodes may use. Where routes lead to leaves, these are packets from and for any
+    /// NIC of a host.
     pub(crate) fn passed(
         &self,
         from: impl IntoIterator<Item = NodeId>,
         to: NodeId,
     ) -> BTreeSet<LinkId> {
         let mut passed = BTreeSet::new();
-        self.walk(from, to, |link| {
-            passed.insert(link);
-        });
+        let from = from.into_iter().flat_map(|from| self.stood_for(from));
+        let from: BTreeSet<_> = from.collect();
+        for to in self.stood_for(to) {
+            self.walk(from.iter().copied(), to, |link| {
+                passed.insert(link);
+            });
+        }
         passed
+    }
+
+    /// The leaves of a host's NICs, if routes lead to these. Otherwise the node itself.
+    fn stood_for(&self, node: NodeId) -> Vec<NodeId> {
+        let nics = self.fabric.nics_of(node).iter();
+        let leaves = nics.filter_map(|&nic| self.fabric.leaf_of(nic));
+        let leaves: Vec<_> = leaves.collect();
+        if leaves.is_empty() || self.destinations.contains(&node) {
+            vec![node]
+        } else {
+            leaves
+        }
     }
 
     /// Whether packets that reach either end may use any of these links.
@@ -279,18 +421,31 @@ fn of_switches<'t>(
 }
 
 /// The tables that switches hold for this intent; everything else is routed as before.
-fn carrying(world: &World<'_>, wish: &LinkIntent) -> Result<Tables, Partitioned> {
+fn carrying(
+    world: &World<'_>,
+    wish: &LinkIntent,
+    leads_to: &BTreeSet<NodeId>,
+) -> Result<Tables, Partitioned> {
     if *wish == LinkIntent::default() {
         return Ok(Tables::new());
     }
     let (fabric, down) = (world.fabric(), world.down());
-    let around = Routes::around(fabric, &down.union(&wish.drained).copied().collect());
+    if let Some(cut_off) = cut_nic(fabric, wish, leads_to) {
+        return Err(cut_off);
+    }
+    let routes = |closed: &BTreeSet<LinkId>| {
+        let leads_to = leads_to.iter().copied();
+        Routes::to_each(fabric, closed, leads_to)
+    };
+    let around = routes(&down.union(&wish.drained).copied().collect());
     let may_come_up = down.difference(&wish.drained).copied().collect();
+    let weights = || CapacityWeights::new(world, &around, leads_to);
     let ways = RoutesAroundDrain {
         fabric,
-        own: Routes::around(fabric, &down),
-        soon: Routes::around(fabric, &may_come_up),
-        worths: wish.by_worth.then(|| CapacityWeights::new(world, &around)),
+        leads_to,
+        own: routes(&down),
+        soon: routes(&may_come_up),
+        worths: wish.by_worth.then(weights),
         around: &around,
     };
     let switches = fabric.nodes().filter(|(_, node)| node.role == Role::Switch);
@@ -300,8 +455,22 @@ fn carrying(world: &World<'_>, wish: &LinkIntent) -> Result<Tables, Partitioned>
     Ok(needed.map(|table| (table.at, table)).collect())
 }
 
+/// The first NIC whose cable is to carry nothing, if routes lead to its leaf: none leads around its cable.
+fn cut_nic(fabric: &Fabric, wish: &LinkIntent, leads_to: &BTreeSet<NodeId>) -> Option<Partitioned> {
+    let mut nics = wish.drained.iter().filter_map(|&link| fabric.nic_at(link));
+    nics.find_map(|nic| {
+        let (leaf, host) = (fabric.leaf_of(nic)?, fabric.nic(nic).host);
+        let is_led_to = leads_to.contains(&leaf);
+        is_led_to.then_some(Partitioned {
+            from: leaf,
+            to: host,
+        })
+    })
+}
+
 struct RoutesAroundDrain<'f> {
     fabric: &'f Fabric,
+    leads_to: &'f BTreeSet<NodeId>,
     own: Routes,
     /// The network's own routes once drained links that are down come up.
     soon: Routes,
@@ -316,7 +485,7 @@ impl RoutesAroundDrain<'_> {
             towards: Default::default(),
             raises: Vec::new(),
         };
-        for to in self.fabric.endpoints() {
+        for &to in self.leads_to {
             if let Some(hops) = self.other_hops(at, to)? {
                 table.towards.insert(to, hops);
             }

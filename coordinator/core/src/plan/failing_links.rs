@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use reweave_common::cause::{Cause, Subject};
-use reweave_common::fabric::Fabric;
+use reweave_common::fabric::{Fabric, NicUse};
 use reweave_common::finding::Finding;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
@@ -53,7 +53,7 @@ pub(crate) enum DrainRefusal {
     },
     SplitsHost {
         link: String,
-        host: String,
+        why: String,
     },
 }
 
@@ -69,11 +69,9 @@ impl fmt::Display for DrainRefusal {
                 f,
                 "{link} fails and is not drained: {at} would keep less than capacity_floor of its capacity"
             ),
-            Self::SplitsHost { link, host } => write!(
-                f,
-                "{link} fails and is not drained: routes lead to one address of {host}, and flows to \
-                 its others would stay"
-            ),
+            Self::SplitsHost { link, why } => {
+                write!(f, "{link} fails and is not drained: {why}")
+            }
         }
     }
 }
@@ -127,13 +125,21 @@ fn is_sure(cause: &Cause) -> bool {
     least.is_some_and(|least| cause.confidence >= least)
 }
 
-/// The link that the finding names, if it is between switches.
+/// The link that the finding names, if it is between switches that carry training traffic.
 fn link(fabric: &Fabric, subject: &Subject) -> Option<LinkId> {
     let (Subject::Hop { link: name, .. } | Subject::Link { link: name, .. }) = subject else {
         return None;
     };
     let found = fabric.find_link(name)?;
-    fabric.is_between_switches(found).then_some(found)
+    let ends = fabric.link(found).ports().map(|port| port.node);
+    let is_for_training = !ends.iter().any(|&end| has_no_training_nic(fabric, end));
+    (is_for_training && fabric.is_between_switches(found)).then_some(found)
+}
+
+/// Whether all NICs of a leaf are for storage or management. An operator may still drain its links.
+fn has_no_training_nic(fabric: &Fabric, leaf: NodeId) -> bool {
+    let mut nics = fabric.nics_behind(leaf).map(|nic| nic.purpose).peekable();
+    nics.peek().is_some() && nics.all(|purpose| purpose != NicUse::Training)
 }
 
 /// Whether the policy drained the link recently: an operator who ended the drain had a reason, and a plan that was
@@ -174,8 +180,8 @@ fn drain(
             }
         })?;
     if let Some(split) = drain_routes::split_host(world, &plan.tables) {
-        let (link, host) = (fabric.link_name(link), name(split.host));
-        return Err(DrainRefusal::SplitsHost { link, host });
+        let (link, why) = (fabric.link_name(link), split.words(fabric));
+        return Err(DrainRefusal::SplitsHost { link, why });
     }
     plan.report.findings = vec![Finding::Cause(cause.clone())];
     Ok(plan)

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use reweave_check::{Network, check};
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::forwarding::NextHop;
+use reweave_common::ids::NodeId;
 use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Plan;
 use reweave_common::resource_set::ResourceSet;
@@ -20,9 +23,30 @@ const MAX_PLAN_ENTRIES: usize = 1 << 18;
 const LOADS_SINCE_MINOR: u16 = 1;
 
 /// Whether the plan is too large for the log. Checked before a plan is proposed.
-pub(crate) fn too_large(plan: &Plan) -> Option<Reason> {
-    let (entries, most) = (plan.entries(), MAX_PLAN_ENTRIES);
+pub(crate) fn too_large(fabric: &Fabric, plan: &Plan) -> Option<Reason> {
+    let (entries, most) = (instructed_entries(fabric, plan), MAX_PLAN_ENTRIES);
     (entries > most).then_some(Reason::TooLarge { entries, most })
+}
+
+/// The entries of the plan, and those of its instructions that the plan has only one of for all NICs of a leaf. A fabric
+/// of 64 leaves with 128 NICs each and 32 spines needs 500 000 for a drained link between a leaf and a spine, and
+/// 16 million for a spine: with an instruction per address, it is beyond the limit.
+fn instructed_entries(fabric: &Fabric, plan: &Plan) -> usize {
+    let mut nics = BTreeMap::new();
+    let is_leaf = |to: NodeId| {
+        let is_there = to.index() < fabric.nodes().len();
+        is_there && fabric.node(to).role == Role::Switch
+    };
+    let further = |(&to, hops): (&NodeId, &Vec<NextHop>)| {
+        if !is_leaf(to) {
+            return 0;
+        }
+        let behind = || fabric.nics_behind(to).count();
+        let behind: &mut usize = nics.entry(to).or_insert_with(behind);
+        hops.len() * behind.saturating_sub(1)
+    };
+    let towards = plan.tables.values().flat_map(|table| &table.towards);
+    plan.entries() + towards.map(further).sum::<usize>()
 }
 
 /// The checker's objections to the plan, whatever it promises.
@@ -84,4 +108,39 @@ pub(crate) fn with_network<T>(
         flows: &[],
         link_loads: &BTreeMap::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::forwarding::ForwardingTable;
+    use reweave_common::plan::Generation;
+
+    use super::*;
+
+    #[test]
+    fn instructions_count_each_nic() {
+        let text = "kind = \"rails\"\npods = 2\nhosts_per_pod = 4\nrails = 8\nleaves_per_pod = 4\n\
+                    spines = 4\nhost_gbps = 1\nuplink_gbps = 1";
+        let fabric = Fabric::parse("fabric.toml", text).unwrap();
+        let node = |name| fabric.find(name).unwrap();
+        let at = node("leaf0-0");
+        let spines = ["spine0", "spine1", "spine2"].map(node);
+        let links = spines.map(|spine| fabric.links_between(at, spine).next().unwrap());
+        let hops = links.map(|link| NextHop { link, weight: 1 }).to_vec();
+        let entries = |to| {
+            let table = ForwardingTable {
+                at,
+                towards: BTreeMap::from([(node(to), hops.clone())]),
+                raises: Vec::new(),
+            };
+            let plan = Plan {
+                tables: Tables::from([(at, table)]),
+                ..Plan::empty(Generation(1), Generation(0))
+            };
+            instructed_entries(&fabric, &plan)
+        };
+        // Four hosts have two NICs each at this leaf.
+        assert_eq!(entries("leaf1-0"), 3 * 8);
+        assert_eq!(entries("h4"), 3);
+    }
 }

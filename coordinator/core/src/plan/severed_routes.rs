@@ -24,9 +24,12 @@ pub(crate) fn severing(world: &World<'_>, in_force: &InForce) -> BTreeSet<LinkId
     if tables.is_empty() || down.is_empty() {
         return BTreeSet::new();
     }
-    let own = Routes::around(fabric, &fabric.dark(&in_force.circuits_of(fabric)));
+    let keys = tables.iter().flat_map(|table| table.towards.keys());
+    let leads_to: BTreeSet<_> = keys.copied().collect();
+    let dark = fabric.dark(&in_force.circuits_of(fabric));
+    let own = Routes::to_each(fabric, &dark, leads_to.iter().copied());
     let mut severing = BTreeSet::new();
-    for to in fabric.endpoints() {
+    for to in leads_to {
         let mut onward = Onward {
             fabric,
             tables: &in_force.tables,
@@ -43,7 +46,7 @@ pub(crate) fn severing(world: &World<'_>, in_force: &InForce) -> BTreeSet<LinkId
     severing
 }
 
-/// The paths to one host, by tables, otherwise by the network's own routes as they were before links failed.
+/// The paths to one host or leaf, by tables, otherwise by the network's own routes as they were before links failed.
 struct Onward<'a> {
     fabric: &'a Fabric,
     tables: &'a Tables,

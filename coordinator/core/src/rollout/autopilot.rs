@@ -205,7 +205,7 @@ impl Autopilot {
     /// Proposes the plan. The next decision follows at once, to approve it.
     fn propose(&mut self, turn: &mut DecisionContext<'_>, plan: Plan) -> Option<WaitReason> {
         let plan = promising(turn.world(), turn.state, plan);
-        if let Some(too_large) = plan_check::too_large(&plan) {
+        if let Some(too_large) = plan_check::too_large(turn.known.fabric, &plan) {
             let reasons = reason_list::texts(&[too_large], turn.known.fabric);
             return Some(WaitReason::NotReady { reasons });
         }

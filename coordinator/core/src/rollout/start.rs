@@ -27,7 +27,7 @@ pub(crate) enum Hindrance {
 
 /// The first log entry of a plan, if the plan may start.
 pub(crate) fn first_step(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<Change, Hindrance> {
-    if let Some(too_large) = plan_check::too_large(plan) {
+    if let Some(too_large) = plan_check::too_large(turn.known.fabric, plan) {
         return Err(Hindrance::Wrong(vec![too_large]));
     }
     let in_force = turn.state.in_force();

@@ -447,7 +447,7 @@ impl Network {
         }
         let hashed = self.cable(leaf, self.node(&format!("spine{}", flow.spine)), key);
         let pinned = self.pinned(leaf, key);
-        let up = pinned.unwrap_or_else(|| self.routed(leaf, key, flow.to, hashed));
+        let up = pinned.unwrap_or_else(|| self.routed(leaf, key, hashed));
         let spine = self.fabric.link(up).far(leaf).node;
         let across = self.cable(spine, last, key);
         vec![
@@ -479,11 +479,11 @@ impl Network {
         links[mixed / (1 + from.index() % 3) % links.len()]
     }
 
-    /// The next hop by the switch's routes for this host: with weights, flows are assigned in turn; otherwise by the
+    /// The next hop by the switch's routes for this address: with weights, flows are assigned in turn; otherwise by the
     /// hash if it is among them, or the first one.
-    fn routed(&self, switch: NodeId, key: &FlowKey, to: NodeId, hashed: LinkId) -> LinkId {
+    fn routed(&self, switch: NodeId, key: &FlowKey, hashed: LinkId) -> LinkId {
         let mut routes = self.switches[&switch].routes.iter();
-        let Some(route) = routes.find(|route| route.destination == host_address(to)) else {
+        let Some(route) = routes.find(|route| route.destination == *key.destination.ip()) else {
             return hashed;
         };
         if route

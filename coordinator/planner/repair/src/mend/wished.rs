@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reweave_common::fabric::Circuits;
+use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Iteration, Pin, Plan, Prediction};
 use reweave_common::routes::Routes;
-use reweave_common::snapshot::{Hop, Snapshot};
+use reweave_common::snapshot::{FlowState, Hop, Snapshot};
 use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
@@ -82,6 +82,7 @@ struct ForwardingChange<'m> {
 }
 
 struct Led<'m> {
+    fabric: &'m Fabric,
     own: Routes,
     tables: &'m Tables,
     pins: BTreeMap<(FlowKey, NodeId), LinkId>,
@@ -95,25 +96,40 @@ impl<'m> Led<'m> {
         pins: &[Pin],
     ) -> Self {
         let pins = pins.iter().map(|pin| ((pin.flow, pin.at), pin.link));
+        let fabric = model.observed.fabric();
+        let destinations = fabric.endpoints().chain(fabric.leaf_destinations());
         Self {
-            own: Routes::around(model.observed.fabric(), closed),
+            fabric,
+            own: Routes::to_each(fabric, closed, destinations),
             tables,
             pins: pins.collect(),
         }
     }
 
     /// The links of which it may choose one.
-    fn links(&self, flow: FlowKey, at: NodeId, to: NodeId) -> Vec<LinkId> {
-        if let Some(&pinned) = self.pins.get(&(flow, at)) {
+    fn links(&self, state: &FlowState, at: NodeId) -> Vec<LinkId> {
+        if let Some(&pinned) = self.pins.get(&(state.flow, at)) {
             return vec![pinned];
         }
-        let report = self
-            .tables
-            .get(&at)
-            .and_then(|table| table.towards.get(&to));
-        match report {
-            Some(hops) => hops.iter().map(|hop| hop.link).collect(),
-            None => self.own.next_hops(at, to).to_vec(),
+        let to = state.to;
+        let nic = state.nic.or_else(|| self.only_nic(to));
+        let leaf = nic.map(|link| self.fabric.link(link).far(to).node);
+        let table = self.tables.get(&at).map(|table| &table.towards);
+        let of_leaf = || table?.get(&leaf?);
+        let report = table.and_then(|table| table.get(&to)).or_else(of_leaf);
+        match (report, state.nic) {
+            (Some(hops), _) => hops.iter().map(|hop| hop.link).collect(),
+            (None, Some(nic)) if leaf == Some(at) => vec![nic],
+            (None, Some(_)) => self.own.next_hops(at, leaf.unwrap_or(to)).to_vec(),
+            (None, None) => self.own.next_hops(at, to).to_vec(),
+        }
+    }
+
+    /// The link of a host's only NIC.
+    fn only_nic(&self, to: NodeId) -> Option<LinkId> {
+        match self.fabric.nics_of(to) {
+            [only] => Some(self.fabric.nic(*only).link),
+            _ => None,
         }
     }
 }
@@ -168,11 +184,10 @@ impl<'m> ForwardingChange<'m> {
 
     /// A switch that chooses among the same links as before chooses as before.
     fn next(&self, flow: &Flow<'_>, way: &[Hop], at: NodeId) -> Vec<LinkId> {
-        let (key, to) = (flow.state.flow, flow.state.to);
-        let links = self.after.links(key, at, to);
+        let links = self.after.links(flow.state, at);
         let present = flow.path.get(way.len()).filter(|hop| hop.from == at);
-        let as_before = present
-            .filter(|hop| links.contains(&hop.link) && links == self.before.links(key, at, to));
+        let before = || self.before.links(flow.state, at);
+        let as_before = present.filter(|hop| links.contains(&hop.link) && links == before());
         as_before.map_or(links, |hop| vec![hop.link])
     }
 }

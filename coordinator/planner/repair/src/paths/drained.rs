@@ -31,13 +31,24 @@ fn left_out(atlas: &mut Atlas<'_>, table: &ForwardingTable) -> Vec<LinkId> {
     };
     let links = fabric.links_of(table.at).iter().filter(is_to_switch);
     let unused: Vec<_> = links.copied().filter(|link| !used.contains(link)).collect();
+    let destinations = destinations(fabric, table);
     let is_left_out = |link: &LinkId| {
-        let mut ends = fabric.endpoints();
-        let by_itself = ends.find(|to| is_own(atlas, table, *to, *link));
+        let mut ends = destinations.iter();
+        let by_itself = ends.find(|to| is_own(atlas, table, **to, *link));
         let mut destinations = table.towards.keys();
         by_itself.is_none() && destinations.any(|&to| atlas.choices(table.at, to).contains(link))
     };
     unused.into_iter().filter(is_left_out).collect()
+}
+
+/// What the network's own routes of the switch lead to. If a table has entries for leaves, these stand for their NICs.
+fn destinations(fabric: &Fabric, table: &ForwardingTable) -> BTreeSet<NodeId> {
+    let mut keys = table.towards.keys();
+    if keys.any(|to| fabric.node(*to).role == Role::Switch) {
+        fabric.leaf_destinations()
+    } else {
+        fabric.endpoints().collect()
+    }
 }
 
 /// Whether the switch uses a link by the network's own routes, because its table has no entry.
