@@ -35,6 +35,8 @@ mod parallel;
 mod play;
 #[path = "switched/probed.rs"]
 mod probed;
+#[path = "switched/rails.rs"]
+mod rails;
 #[path = "switched/ranks.rs"]
 mod ranks;
 #[path = "switched/resting.rs"]
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         weighed::tests(),
         maintained::tests(),
         clean::tests(),
+        rails::tests(),
         ranks::tests(),
         pairs::tests(),
         probed::tests(),

@@ -3,8 +3,8 @@
 use std::process::Output;
 
 use reweave_common::operator::{
-    Findings, Imbalances, JobOrder, MeasuredPairs, Mode, NotSeen, Outcome, Plan, PolicyStatus,
-    ProbeStatus, Record, Request, Response, Status,
+    Findings, Imbalances, JobOrder, Matrix, MeasuredPairs, Mode, NotSeen, Outcome, PairTraffics,
+    Plan, PolicyStatus, ProbeStatus, Record, Request, Response, Status,
 };
 use reweave_common::plan::Generation;
 use reweave_link::Channel;
@@ -15,14 +15,18 @@ use crate::running::{registered, started};
 use crate::scene::{Scene, request};
 
 /// One line of each command that reads or changes a cluster by one session, and ends by itself.
-const COMMANDS: [&str; 39] = [
+const COMMANDS: [&str; 43] = [
     "status",
     "hosts",
+    "hosts --nics",
     "links",
     "paths",
     "fim",
     "jobs",
     "pairs",
+    "matrix",
+    "matrix --rail 0",
+    "traffic --rail 0",
     "dashboard --http 127.0.0.1:7334",
     "diagnose",
     "explain train",
@@ -81,7 +85,7 @@ fn record() -> Record {
     }
 }
 
-fn status() -> Status {
+pub(crate) fn status() -> Status {
     Status {
         generation: Generation(6),
         mode: Mode::Manual,
@@ -133,6 +137,9 @@ fn answer(request: Request) -> Response {
         Request::Audit { .. } => Response::Audit(vec![]),
         Request::Imbalance => Response::Imbalances(Imbalances::default()),
         Request::Pairs { .. } => Response::Pairs(MeasuredPairs::default()),
+        Request::Matrix { .. } | Request::RailMatrix { .. } => Response::Matrix(Matrix::default()),
+        Request::Nics { .. } => Response::Nics(vec![]),
+        Request::Traffic { .. } => Response::Traffic(PairTraffics::default()),
         Request::Explain { .. } => Response::Explanation(Some(Box::default())),
         Request::Jobs => Response::Jobs(vec![]),
         Request::Gate { .. } => gated(true),
