@@ -28,6 +28,8 @@ mod mpi;
 mod nccl_settings;
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
+#[path = "switched/nics.rs"]
+mod nics;
 #[path = "switched/pairs.rs"]
 mod pairs;
 #[path = "switched/parallel.rs"]
@@ -80,12 +82,13 @@ fn main() -> ExitCode {
         nccl_settings::tests(),
         slowed::tests(),
         drained::tests(),
-        rails::tests(),
+        nics::tests(),
         daemons::tests(),
         failing::tests(),
         weighed::tests(),
         maintained::tests(),
         clean::tests(),
+        rails::tests(),
         ranks::tests(),
         pairs::tests(),
         probed::tests(),

@@ -95,6 +95,7 @@ impl<'de> Deserialize<'de> for PciAddress {
 
 /// The kind of path between two PCI functions, the nearest first, by the names of NCCL and `nvidia-smi topo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PciPath {
     /// Through one PCIe switch.
@@ -120,7 +121,9 @@ impl fmt::Display for PciPath {
 
 /// A GPU, as seen from a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NearGpu {
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub pci: PciAddress,
     /// Its driver's number, else its place in bus order.
     pub index: u16,

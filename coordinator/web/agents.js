@@ -1,15 +1,32 @@
-// Who measures and who decides, those in trouble first.
+// Who measures and who decides, and the NICs of hosts; those in trouble first.
 
+import { Problem, get } from "./api.js";
 import { chip, h, nothing, panel, table } from "./dom.js";
-import { age } from "./units.js";
+import { age, rate } from "./units.js";
 
 const KIND = { up: "good", leads: "good", follows: "good", learns: "warn", silent: "bad", down: "bad", unseen: "bad" };
 const MOST = 300;
+const NICS_EVERY_MS = 5000;
 
 export function agents(known) {
   const coordinators = h("div", {});
   const list = h("div", {});
   const refused = h("div", {});
+  const nics = h("div", {}, nothing("No answer yet."));
+  let asking = false;
+
+  async function load() {
+    if (asking) return;
+    asking = true;
+    try {
+      nics.replaceChildren(tableOf((await get("/nics")).nics));
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+      nics.replaceChildren(nothing(problem.message));
+    } finally {
+      asking = false;
+    }
+  }
 
   function heard() {
     const { status } = known;
@@ -26,7 +43,33 @@ export function agents(known) {
       : nothing("No refused peers lately."));
   }
 
-  return { element: h("div", {}, panel("Coordinators", coordinators), panel("Agents", list), panel("Refused peers", refused)), heard };
+  load();
+  const timer = setInterval(load, NICS_EVERY_MS);
+  return {
+    element: h("div", {}, panel("Coordinators", coordinators), panel("Agents", list), panel("NICs", nics), panel("Refused peers", refused)),
+    heard,
+    leave: () => clearInterval(timer),
+  };
+}
+
+/** Those that are down come first. */
+function tableOf(nics) {
+  if (!nics.length) return nothing("No host has a NIC.");
+  const isDown = (nic) => nic.up === false;
+  return table(`${nics.length} NICs`, ["host", "NIC", "rail", "use", "state", "link", "address", "GPU", "sends", "receives"],
+    [...nics].sort((a, b) => isDown(b) - isDown(a)).slice(0, MOST).map((nic) => [
+      nic.host, nic.interface ?? "–", nic.rail, nic.use, state(nic), nic.link, nic.address ?? "–", gpu(nic), rate(nic.sent_bits_per_s), rate(nic.received_bits_per_s),
+    ]), [2, 8, 9]);
+}
+
+function state({ up }) {
+  if (up === null) return chip("unknown", "warn");
+  return up ? chip("up", "good") : chip("down", "bad");
+}
+
+/** The GPU of the fabric file, else those that are nearest. */
+function gpu({ gpu, gpus }) {
+  return gpu ?? (gpus.map((near) => near.index).join(", ") || "–");
 }
 
 function trouble(agent) {

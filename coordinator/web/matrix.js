@@ -24,6 +24,9 @@ export function matrix(known) {
   const detail = h("div", {});
   const choice = h("select", { "aria-label": "What to show", onchange: draw },
     Object.entries(MEASURES).map(([key, [words]]) => h("option", { value: key }, words)));
+  const rails = known.was ? [] : trainingRails(known.fabric);
+  const rail = h("select", { "aria-label": "Rail", onchange: () => load() },
+    h("option", { value: "" }, "All rails"), rails.map((number) => h("option", { value: number }, `Rail ${number}`)));
   const field = h("input", { type: "search", placeholder: "host", "aria-label": "Find a host", oninput: find });
   const whole = h("button", { type: "button", disabled: true, onclick: () => see(wholeOf(shown)) }, "All hosts");
   let shown = null;
@@ -41,9 +44,10 @@ export function matrix(known) {
   async function load() {
     if (asking || known.was) return;
     asking = true;
+    const of = rail.value;
     try {
-      const answer = await get("/matrix");
-      if (!known.was) take(indexed(answer));
+      const answer = await get(of ? `/matrix?rail=${of}` : "/matrix");
+      if (!known.was && of === rail.value) take(indexed(answer));
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
       said.textContent = problem.message;
@@ -145,11 +149,17 @@ export function matrix(known) {
   timer = setInterval(load, EVERY_MS);
   return {
     element: h("div", { class: "columns" },
-      panel("Between hosts", h("div", { class: "bar" }, choice, field, whole, scale), said,
+      panel("Between hosts", h("div", { class: "bar" }, choice, rails.length > 1 && rail, field, whole, scale), said,
         h("div", { class: "plot" }, names.columns, names.rows, h("div", { class: "heated" }, canvas, cursor))), panel("In figures", detail)),
     heard,
     leave: () => { clearInterval(timer); resized.disconnect(); },
   };
+}
+
+/** The rails of NICs for training, of which there may be one. */
+function trainingRails(fabric) {
+  const nics = (fabric?.nics ?? []).filter((nic) => nic.use === "training");
+  return [...new Set(nics.map((nic) => nic.rail))].sort((a, b) => a - b);
 }
 
 /** So few hosts are not enlarged further, and this many are no crowd. */

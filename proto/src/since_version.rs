@@ -94,7 +94,11 @@ impl SinceVersion for PeerPart {
 impl SinceVersion for Request {
     fn since(&self) -> u16 {
         match self {
-            Self::Policy | Self::PolicySet { .. } => 2,
+            Self::Policy
+            | Self::PolicySet { .. }
+            | Self::Nics { .. }
+            | Self::Traffic { .. }
+            | Self::RailMatrix { .. } => 2,
             Self::Standing
             | Self::Steer { .. }
             | Self::Lanes { .. }
@@ -109,7 +113,7 @@ impl SinceVersion for Request {
 impl SinceVersion for Response {
     fn since(&self) -> u16 {
         match self {
-            Self::Policy(_) => 2,
+            Self::Policy(_) | Self::Nics(_) | Self::Traffic(_) => 2,
             Self::Standing(_)
             | Self::Steered { .. }
             | Self::Lanes(_)

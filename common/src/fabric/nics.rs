@@ -130,6 +130,18 @@ impl Fabric {
         nic.map(|_| NicId::from_index(index))
     }
 
+    /// Whether the link ends at no NIC for storage or management.
+    pub fn is_for_training(&self, link: LinkId) -> bool {
+        let nic = self.nic_at(link).map(|id| self.nic(id));
+        nic.is_none_or(|nic| nic.purpose == NicUse::Training)
+    }
+
+    /// Returns the links of a node, without those of NICs for storage or management.
+    pub fn training_links(&self, node: NodeId) -> impl Iterator<Item = LinkId> {
+        let links = self.links_of(node).iter().copied();
+        links.filter(move |&link| self.is_for_training(link))
+    }
+
     /// Returns the NIC with this address in the file.
     pub fn nic_with(&self, address: Ipv4Addr) -> Option<NicId> {
         self.nics.by_address.get(&address).copied()

@@ -138,6 +138,9 @@ impl fmt::Display for Request {
             | Self::Gate { .. }
             | Self::DenyLists
             | Self::Policy
+            | Self::Nics { .. }
+            | Self::Traffic { .. }
+            | Self::RailMatrix { .. }
             | Self::Lanes { .. } => f.write_str(VIEW_ACTION),
         }
     }

@@ -20,6 +20,7 @@ mod lanes;
 mod line;
 mod matrix;
 mod membership;
+mod nics;
 mod order;
 mod place;
 mod plan;
@@ -47,6 +48,7 @@ pub use membership::{
     About, CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation,
     RefusedPeer,
 };
+pub use nics::{NicStatus, PairTraffic, PairTraffics};
 pub use order::{Allocation, JobOrder, JobPhase, RegisteredJob, StartedJob};
 pub use place::{Hop, hops};
 pub use plan::{
@@ -231,6 +233,22 @@ pub enum Request {
         settings: BTreeMap<String, Option<String>>,
         expected: Option<u64>,
     },
+    /// Returns the NICs from this number on, at most this many. An answer over a session must fit into one message.
+    Nics {
+        from_nic: u32,
+        most: u32,
+    },
+    /// Returns the training traffic between hosts, of one rail or all: the pairs with the highest rate, at most this
+    /// number.
+    Traffic {
+        rail: Option<u16>,
+        most: u32,
+    },
+    /// Returns measurements between hosts as with [`Request::Matrix`], of the NICs of one rail.
+    RailMatrix {
+        rail: u16,
+        most: u32,
+    },
 }
 
 /// How an approved plan is applied.
@@ -291,6 +309,9 @@ impl Request {
             | Self::ClusterVersion { minor: None }
             | Self::DenyLists
             | Self::Policy
+            | Self::Nics { .. }
+            | Self::Traffic { .. }
+            | Self::RailMatrix { .. }
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Trace { refresh: true, .. }
@@ -362,6 +383,9 @@ impl Request {
             | Self::ClusterVersion { minor: None }
             | Self::DenyLists
             | Self::Policy
+            | Self::Nics { .. }
+            | Self::Traffic { .. }
+            | Self::RailMatrix { .. }
             | Self::Renew { .. } => false,
         }
     }
@@ -441,4 +465,7 @@ pub enum Response {
     DenyLists(DeniedCoordinators),
     /// The policy in force, after the change if one was requested.
     Policy(PolicyStatus),
+    /// In the order of the fabric.
+    Nics(Vec<NicStatus>),
+    Traffic(PairTraffics),
 }

@@ -17,6 +17,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "paths",
             "jobs",
             "pairs",
+            "matrix",
+            "traffic",
             "fim",
             "trace",
             "diagnose",

@@ -1,4 +1,4 @@
-//! `reweave hosts`, `links` and `paths`: one part of the status each, without a limit on rows.
+//! `reweave hosts`, `links` and `paths`: one part of the status each, without a limit on rows. NICs are no part of it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -11,15 +11,19 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
+use crate::nics::NicsAnswer;
 use crate::page::Page;
 use crate::report::Report;
-use crate::{Output, print_report, show, trouble};
+use crate::{Output, nics, print_report, show, trouble};
 
 /// List agents, those in trouble first
 ///
 /// Agents with the state that each reports, those in trouble first
 #[derive(Debug, Args)]
 pub(crate) struct Hosts {
+    /// List the NICs of hosts instead, those that are down first: rail, use, state, address, nearest GPUs
+    #[arg(long)]
+    nics: bool,
     #[command(flatten)]
     only: Only,
 }
@@ -52,6 +56,9 @@ struct Only {
 #[derive(Serialize)]
 struct HostsAnswer<'s> {
     hosts: Vec<&'s AgentStatus>,
+    /// Of the whole cluster; empty if only some hosts are listed.
+    #[serde(skip)]
+    warnings: &'s [String],
 }
 
 #[derive(Serialize)]
@@ -71,10 +78,12 @@ struct PathsAnswer<'s> {
 impl Report for HostsAnswer<'_> {
     fn lay_out(&self, page: &mut Page) {
         show::hosts::table(page, &self.hosts);
+        show::warnings(page, self.warnings);
     }
 
     fn lay_out_wide(&self, page: &mut Page) {
         show::hosts::wide_table(page, &self.hosts);
+        show::warnings(page, self.warnings);
     }
 
     fn names(&self) -> Vec<String> {
@@ -116,11 +125,22 @@ impl Report for PathsAnswer<'_> {
 
 impl Hosts {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let status = self.only.look(reach)?;
+        let mut coordinator = Coordinator::reach(reach)?;
+        let status = self.only.seen_by(&mut coordinator)?;
+        if self.nics {
+            let mut nics = nics::ask(&mut coordinator)?;
+            nics.retain(|nic| self.only.has([&nic.host]));
+            return print_report(output, &NicsAnswer::new(nics));
+        }
         let agents = status.agents.iter();
         let mut hosts: Vec<_> = agents.filter(|it| self.only.has([&it.node])).collect();
         hosts.sort_by_key(|agent| !agent.is_in_trouble());
-        print_report(output, &HostsAnswer { hosts })
+        let warnings = if self.only.nodes.is_empty() {
+            &status.warnings[..]
+        } else {
+            &[][..]
+        };
+        print_report(output, &HostsAnswer { hosts, warnings })
     }
 }
 

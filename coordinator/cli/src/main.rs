@@ -36,9 +36,11 @@ mod kept;
 mod look;
 mod maintenance;
 mod manual;
+mod matrix;
 mod membership;
 mod names;
 mod nccl;
+mod nics;
 mod offer;
 mod output;
 mod page;
@@ -56,6 +58,7 @@ mod standing;
 mod steer;
 mod top;
 mod trace;
+mod traffic;
 mod trouble;
 mod version;
 mod versions;
@@ -162,6 +165,8 @@ enum Command {
     Fim(fim::Fim),
     Jobs(jobs::Jobs),
     Pairs(pairs::Pairs),
+    Matrix(matrix::MatrixCommand),
+    Traffic(traffic::TrafficCommand),
     Watch(watch::Watch),
     Dashboard(dashboard::Dashboard),
     Dev(dev::Dev),
@@ -290,6 +295,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         Command::Jobs(jobs) => jobs.run(reach, *output),
         Command::Fim(fim) => fim.run(reach, *output),
         Command::Pairs(pairs) => pairs.run(reach, *output),
+        Command::Matrix(matrix) => matrix.run(reach, *output),
+        Command::Traffic(traffic) => traffic.run(reach, *output),
         Command::Watch(watch) => watch.run(reach, *output),
         Command::Dashboard(dashboard) => dashboard.run(reach, *output),
         Command::Dev(dev) => dev.run(),

@@ -8,6 +8,9 @@ mod executable;
 #[path = "parting/goodbyes.rs"]
 mod goodbyes;
 #[cfg(test)]
+#[path = "parting/nics.rs"]
+mod nics;
+#[cfg(test)]
 #[path = "parting/orders.rs"]
 mod orders;
 #[cfg(test)]

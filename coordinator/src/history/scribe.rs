@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use reweave_common::collective::Rank;
 use reweave_common::error::error_chain;
-use reweave_common::fabric::Fabric;
+use reweave_common::fabric::{Fabric, NicUse};
 use reweave_common::finding::Finding;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
@@ -32,6 +32,8 @@ const REOPEN_INTERVAL: Duration = Duration::from_secs(30);
 /// The shortest time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_PATHS: usize = 262_144;
+/// The rails and uses of all NICs are said again after this many seconds, so that each of the coarsest rows has them.
+const NICS_EVERY_S: u64 = 300;
 /// Older reports of ranks are ignored.
 const RANK_REPORT_TTL: Duration = Duration::from_secs(3);
 
@@ -58,7 +60,19 @@ pub(super) struct Scribe {
     wiring: Wiring,
     /// An interface has changed since the wiring was made.
     rewired: bool,
+    /// The wiring has changed since the rails and uses of NICs were said.
+    nics_changed: bool,
     ways: BTreeMap<(NodeId, FlowKey), Arc<str>>,
+}
+
+/// What the fabric's file says of a NIC.
+#[derive(Serialize)]
+struct NicLabels {
+    rail: u16,
+    plane: Option<u16>,
+    #[serde(rename = "use")]
+    purpose: NicUse,
+    link: String,
 }
 
 impl Scribe {
@@ -87,6 +101,7 @@ impl Scribe {
             connected: BTreeMap::new(),
             wiring: Wiring::default(),
             rewired: false,
+            nics_changed: false,
             ways: BTreeMap::new(),
         }
     }
@@ -224,6 +239,9 @@ impl Scribe {
         }
         self.second = second;
         self.rewire();
+        if self.nics_changed || second.is_multiple_of(NICS_EVERY_S) {
+            self.take_nics(at);
+        }
         self.take_reported_pairs(at);
         for (&node, &connected) in &self.connected {
             if let Some(chronicle) = &mut self.chronicle {
@@ -248,6 +266,33 @@ impl Scribe {
             self.rewired = false;
             let nodes = self.ingest.observations().nodes().collect();
             self.wiring = Wiring::new(&self.fabric, &nodes);
+            self.nics_changed = true;
+        }
+    }
+
+    /// The rail and the use of each NIC, by its interface as in all other rows.
+    fn take_nics(&mut self, at: Moment) {
+        self.nics_changed = false;
+        let fabric = Arc::clone(&self.fabric);
+        for (_, nic) in fabric.nics() {
+            let wired = self.wiring.end(Hop {
+                from: nic.host,
+                link: nic.link,
+            });
+            let wired = wired.map(|end| end.interface.clone());
+            let interface = wired.or_else(|| nic.interface.clone());
+            let is_connected = self.connected.get(&nic.host) == Some(&true);
+            if let Some(interface) = interface.filter(|_| is_connected) {
+                let labels = NicLabels {
+                    rail: nic.rail,
+                    plane: nic.plane,
+                    purpose: nic.purpose,
+                    link: fabric.link_name(nic.link),
+                };
+                let detail = json(&labels);
+                let entry = Entry::state(fabric.name(nic.host), "nic_use", &interface, &detail);
+                self.observe(at, &entry);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use reweave_common::collective::{Rank, RankPeer, RankReading};
+use reweave_common::fabric::Fabric;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::hardware::Machine;
 use reweave_common::ids::NodeId;
@@ -193,6 +194,50 @@ fn probes_are_kept_by_sender() {
     let [median, most] = [seen.what.median_ns, seen.what.most_ns].map(|it| it.unwrap().max);
     assert!((19_800..20_200).contains(&median), "{median}");
     assert!((29_700..30_300).contains(&most), "{most}");
+}
+
+/// A NIC of the storage network, whose switch has no agent.
+const STORAGE_FABRIC: &str = "kind = \"graph\"
+[[node]]
+name = \"h0\"
+role = \"host\"
+[[node]]
+name = \"store0\"
+role = \"switch\"
+[[nic]]
+host = \"h0\"
+to = \"store0\"
+gbps = 1
+use = \"storage\"
+interface = \"eth0\"
+";
+
+#[test]
+fn nic_rows_have_rail_and_use() {
+    let scene = Scene::new();
+    let url = scene.folder.path().join("history").display().to_string();
+    let config = HistoryConfig {
+        url: url.clone(),
+        rules: Rules::default(),
+    };
+    let fabric = Arc::new(Fabric::parse("fabric.toml", STORAGE_FABRIC).unwrap());
+    let node = fabric.find("h0").unwrap();
+    let mut scribe = Scribe::new(config, fabric, Arc::default(), LocalHealth::default());
+    let at = |second: u64| Moment::from_micros(second * 1_000_000);
+    scribe.take(at(1), What::Up(node));
+    for second in 2..5 {
+        scribe.take(at(second), What::Time);
+    }
+    scribe.close();
+    let states = everything(&url).states;
+    let said = states.iter().map(|it| {
+        let state = &it.what;
+        [&state.node, &state.what, &state.subject, &state.detail].map(String::clone)
+    });
+    let detail = r#"{"rail":0,"plane":null,"use":"storage","link":"h0-store0"}"#;
+    let expected = ["h0", "nic_use", "eth0", detail].map(str::to_owned);
+    assert_eq!(said.collect::<Vec<_>>(), [expected]);
+    assert_eq!(states[0].readings, 1, "once for each change");
 }
 
 /// Checks that hosts are resolved once all ranks have reported, because ranks know each other by numbers.

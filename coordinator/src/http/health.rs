@@ -145,10 +145,16 @@ async fn work(context: &ServerContext) -> Work {
         Some(Answer::Jobs(jobs)) => jobs,
         _ => vec![],
     };
+    let most = u32::MAX;
+    let nics = match ask(context, Request::Nics { from_nic: 0, most }).await {
+        Some(Answer::Nics(nics)) => nics,
+        _ => vec![],
+    };
     Work {
         imbalances,
         found,
         jobs,
+        nics,
     }
 }
 

@@ -50,13 +50,17 @@ pub(crate) fn is_problem(answer: &Answer, code: u16, kind: &str) {
     assert!(!json["detail"].as_str().unwrap().is_empty());
 }
 
-const READ_PATHS: [&str; 12] = [
+const READ_PATHS: [&str; 16] = [
     "me",
     "status",
     "fabric",
     "findings",
     "matrix",
+    "matrix?rail=0",
     "pairs",
+    "nics",
+    "traffic",
+    "traffic?rail=0",
     "jobs",
     "imbalance",
     "history",
@@ -94,7 +98,7 @@ async fn token_has_rights_of_its_maker() {
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let me = send(&house, "GET", "/api/v1/me", &viewer).json();
     assert_eq!(me, serde_json::json!({ "role": "viewer", "name": "vic" }));
-    for path in &READ_PATHS[..11] {
+    for path in &READ_PATHS[..15] {
         let answer = send(&house, "GET", &format!("/api/v1/{path}"), &viewer);
         assert_eq!(answer.code, 200, "{path}: {}", answer.body);
     }
@@ -106,6 +110,14 @@ async fn token_has_rights_of_its_maker() {
     assert_eq!(nic["link"], "h3-leaf1");
     assert_eq!(nic["rail"], 0);
     assert_eq!(nic["use"], "training");
+    let nics = send(&house, "GET", "/api/v1/nics", &viewer).json();
+    let nics = nics["nics"].as_array().unwrap();
+    assert_eq!(nics[3]["link"], "h3-leaf1");
+    assert_eq!(nics[3]["up"], serde_json::Value::Null, "it has no agent");
+    let traffic = send(&house, "GET", "/api/v1/traffic", &viewer).json();
+    assert_eq!(traffic["all_pairs"], 0);
+    let misspelt = "/api/v1/traffic?rail=first";
+    is_problem(&send(&house, "GET", misspelt, &viewer), 400, "bad-request");
     is_problem(
         &send(&house, "POST", "/api/v1/plans", &viewer),
         403,

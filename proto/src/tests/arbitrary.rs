@@ -4,6 +4,7 @@ mod discovered;
 mod driver;
 mod findings;
 mod jobs;
+mod nics;
 mod policy;
 mod probes;
 mod rewiring;
@@ -355,6 +356,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
         rewiring::maintain(),
         members::request(),
         jobs::request(),
+        nics::request(),
         policy::request(),
         traces::request(),
         discovered::request(),
@@ -594,6 +596,7 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         option::of(record().prop_map(Box::new)).prop_map(Response::Record),
         refused().prop_map(Response::Refused),
         jobs::response(),
+        nics::response(),
         policy::response(),
         traces::response(),
         discovered::response(),

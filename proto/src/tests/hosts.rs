@@ -105,7 +105,7 @@ fn hardware() -> impl Strategy<Value = HardwareAddress> {
     (text(), of_one_nic).prop_map(|(interface, address)| HardwareAddress { interface, address })
 }
 
-fn nic_place() -> impl Strategy<Value = NicPlace> {
+pub(super) fn nic_place() -> impl Strategy<Value = NicPlace> {
     let address = || {
         let parts = any::<(u32, u8, u8)>();
         parts.prop_map(|(domain, bus, devfn)| PciAddress::new(domain, bus, devfn))

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::cause::{Class, Subject, Suspect};
 use reweave_common::circuit::{NotSwitched, SwitchOutcome};
+use reweave_common::fabric::NicUse;
 use reweave_common::flow::Protocol;
 use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::hardware::{Duplex, Fec};
@@ -44,14 +45,19 @@ const GOLDEN_1_2: &str = include_str!("../../shapes/1.2.txt");
 const GOLDEN_VERSION: Version = Version { major: 1, minor: 2 };
 
 /// What came with 1.2, in each list of kinds at its end.
-const KINDS_SINCE_1_2: [NewKind; 7] = [
+const KINDS_SINCE_1_2: [NewKind; 12] = [
     ("AgentMessage", "HostReading", "nic_place"),
     ("Request", "Request", "policy"),
     ("Request", "Request", "policy-set"),
+    ("Request", "Request", "nics"),
+    ("Request", "Request", "traffic"),
+    ("Request", "Request", "rail-matrix"),
     ("Response", "Refused", "bad-setting"),
     ("Response", "Refused", "policy-changed"),
     ("Response", "Refused", "setting-in-use"),
     ("Response", "Response", "policy"),
+    ("Response", "Response", "nics"),
+    ("Response", "Response", "traffic"),
 ];
 
 /// By the first message of each.
@@ -219,6 +225,8 @@ fn of_answers() -> Shapes {
         trace::<LostBecause>,
         trace::<MaintenanceStage>,
         trace::<Mode>,
+        trace::<NicUse>,
+        trace::<PciPath>,
         trace::<RollbackRefused>,
         trace::<Outcome>,
         trace::<Phase>,

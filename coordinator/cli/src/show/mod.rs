@@ -17,7 +17,7 @@ pub(crate) use history::{history, record, recorded};
 pub(crate) use peers::{members, wide_members};
 pub(crate) use plan::{all_changes, plan, touched};
 pub(crate) use standing::leaderless;
-pub(crate) use status::{phase, status};
+pub(crate) use status::{phase, status, warnings};
 
 use reweave_common::operator::Hop;
 

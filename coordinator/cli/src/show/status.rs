@@ -84,16 +84,21 @@ fn head(page: &mut Page, status: &Status, found: Option<String>) {
         let found = page.ink(Ink::Red, &found);
         page.line(&format!("{found}; see `reweave diagnose`"));
     }
-    for warning in &status.warnings {
-        let warning = page.ink(Ink::Yellow, &format!("look at: {warning}"));
-        page.line(&warning);
-    }
+    warnings(page, &status.warnings);
     for change in &status.changes {
         let change = page.ink(Ink::Yellow, &phase(change));
         page.line(&change);
     }
     if let Some(why) = &status.waits_because {
         page.line(&format!("no change in progress: {why}"));
+    }
+}
+
+/// Adds the less urgent problems, one per line.
+pub(crate) fn warnings(page: &mut Page, warnings: &[String]) {
+    for warning in warnings {
+        let warning = page.ink(Ink::Yellow, &format!("look at: {warning}"));
+        page.line(&warning);
     }
 }
 

@@ -13,17 +13,15 @@ use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::style::force_color_output;
-use reweave_common::operator::{Matrix, Request, Response};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
+use crate::matrix;
 use crate::page::Color;
 use view::{Shown, Tab, View};
 
 /// Interval of requests. Keys are handled at once.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of pairs that fit into one answer.
-const MAX_PAIRS: u32 = 20_000;
 
 /// Watch the cluster live in this terminal
 ///
@@ -104,16 +102,8 @@ fn look(coordinator: &mut Coordinator, tab: Tab) -> Result<Shown, CliError> {
             _ => None,
         },
         matrix: match tab {
-            Tab::Matrix => Some(matrix(coordinator)?),
+            Tab::Matrix => Some(matrix::ask(coordinator, None)?),
             _ => None,
         },
     })
-}
-
-fn matrix(coordinator: &mut Coordinator) -> Result<Matrix, CliError> {
-    match coordinator.ask(&Request::Matrix { most: MAX_PAIRS })? {
-        Response::Matrix(matrix) => Ok(matrix),
-        Response::Refused(refused) => Err(CliError::Refused(refused)),
-        other => Err(CliError::unexpected(&other)),
-    }
 }

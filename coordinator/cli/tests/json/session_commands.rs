@@ -1,15 +1,19 @@
 //! Commands that print JSON, ask a cluster over one session, and end by themselves.
 
 /// One line of each.
-pub(crate) const SESSION_COMMANDS: [&str; 47] = [
+pub(crate) const SESSION_COMMANDS: [&str; 51] = [
     "status",
     "hosts",
+    "hosts --nics",
     "links",
     "paths",
     "trace h0 h1",
     "fim",
     "jobs",
     "pairs",
+    "matrix",
+    "matrix --rail 0",
+    "traffic --rail 0",
     "dashboard --http 127.0.0.1:7334",
     "diagnose",
     "explain train",

@@ -5,8 +5,9 @@ use std::process::Output;
 use reweave_common::fabric::Role;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::operator::{
-    Discovered, DiscoveredNode, Findings, Imbalances, JobOrder, MeasuredPairs, Mode, NotSeen,
-    Outcome, Plan, PolicyStatus, ProbeStatus, Record, Request, Response, Status, TracedFlow,
+    Discovered, DiscoveredNode, Findings, Imbalances, JobOrder, Matrix, MeasuredPairs, Mode,
+    NotSeen, Outcome, PairTraffics, Plan, PolicyStatus, ProbeStatus, Record, Request, Response,
+    Status, TracedFlow,
 };
 use reweave_common::plan::Generation;
 use reweave_link::Channel;
@@ -40,7 +41,7 @@ fn record() -> Record {
     }
 }
 
-fn status() -> Status {
+pub(crate) fn status() -> Status {
     Status {
         generation: Generation(6),
         mode: Mode::Manual,
@@ -121,6 +122,9 @@ fn answer(request: Request) -> Response {
         Request::Audit { .. } => Response::Audit(vec![]),
         Request::Imbalance => Response::Imbalances(Imbalances::default()),
         Request::Pairs { .. } => Response::Pairs(MeasuredPairs::default()),
+        Request::Matrix { .. } | Request::RailMatrix { .. } => Response::Matrix(Matrix::default()),
+        Request::Nics { .. } => Response::Nics(vec![]),
+        Request::Traffic { .. } => Response::Traffic(PairTraffics::default()),
         Request::Explain { .. } => Response::Explanation(Some(Box::default())),
         Request::Jobs => Response::Jobs(vec![]),
         Request::Gate { .. } => gated(true),

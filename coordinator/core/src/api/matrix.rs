@@ -1,33 +1,55 @@
-//! Latency, loss and bandwidth for every pair of hosts.
+//! Latency, loss and bandwidth for every pair of hosts: between all their NICs for training, or those of one rail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
 use reweave_common::bandwidth::Bandwidth;
+use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
-use reweave_common::operator::{Matrix, MatrixCell};
+use reweave_common::operator::{Matrix, MatrixCell, Response};
 use reweave_common::probing::{ProbeTally, Spread};
 
-use super::probes::pairs;
-use crate::model::world::Measurements;
+use crate::model::world::World;
 
 type Pair = (NodeId, NodeId);
 
-pub(super) fn matrix(known: Measurements<'_>, most: u32) -> Matrix {
+/// The flows whose measurements are shown.
+enum Shown {
+    All,
+    /// Those between NICs of one rail with these addresses.
+    Between(BTreeSet<Ipv4Addr>),
+}
+
+impl Shown {
+    fn has(&self, world: &World<'_>, flow: &FlowKey) -> bool {
+        match self {
+            Self::All => world.is_of_training(flow),
+            Self::Between(addresses) => {
+                let mut ends = [flow.source, flow.destination].into_iter();
+                ends.all(|end| addresses.contains(end.ip()))
+            }
+        }
+    }
+}
+
+pub(super) fn matrix(world: &World<'_>, rail: Option<u16>, most: u32) -> Response {
+    let known = world.known;
+    let shown = rail.map(|rail| Shown::Between(world.addresses_on(rail)));
     let hosts: Vec<NodeId> = known.fabric.endpoints().collect();
     let places = hosts.iter().zip(0..);
     let places: BTreeMap<NodeId, u32> = places.map(|(&host, place)| (host, place)).collect();
-    let cells = cells(known);
+    let cells = cells(world, &shown.unwrap_or(Shown::All));
     let placed = cells.into_iter().filter_map(|((from, to), cell)| {
         let (from, to) = (*places.get(&from)?, *places.get(&to)?);
         Some(MatrixCell { from, to, ..cell })
     });
-    Matrix {
+    Response::Matrix(Matrix {
         cells: worst(placed.collect(), most),
         hosts: hosts
             .iter()
             .map(|&host| known.fabric.name(host).to_owned())
             .collect(),
-    }
+    })
 }
 
 /// The worst cells, by loss and then by latency.
@@ -45,12 +67,12 @@ fn badness(cell: &MatrixCell) -> [i64; 2] {
     figures.map(|figure| figure.map_or(-1, |it| (it * 1e3) as i64))
 }
 
-fn cells(known: Measurements<'_>) -> BTreeMap<Pair, MatrixCell> {
+fn cells(world: &World<'_>, shown: &Shown) -> BTreeMap<Pair, MatrixCell> {
     let mut cells: BTreeMap<Pair, MatrixCell> = BTreeMap::new();
-    for (pair, tally) in pairs(known) {
+    for (pair, tally) in tallies(world, shown) {
         probed(cells.entry(pair).or_default(), &tally);
     }
-    for (pair, rate_bits_per_s) in rates(known) {
+    for (pair, rate_bits_per_s) in rates(world, shown) {
         cells.entry(pair).or_default().rate_bits_per_s = Some(rate_bits_per_s);
     }
     cells
@@ -64,12 +86,31 @@ fn probed(cell: &mut MatrixCell, tally: &ProbeTally) {
     cell.lost_share = (sent > 0).then(|| tally.lost.count() as f64 / sent as f64);
 }
 
+/// The probes from each host to each other, all paths together.
+fn tallies(world: &World<'_>, shown: &Shown) -> BTreeMap<Pair, ProbeTally> {
+    let known = world.known;
+    let mut tallies: BTreeMap<Pair, ProbeTally> = BTreeMap::new();
+    for (from, node) in known.ingest.observations().nodes() {
+        let probes = node.probes.iter();
+        for (flow, window) in probes.filter(|(flow, _)| shown.has(world, flow)) {
+            if let Some(to) = known.ingest.owner(*flow.destination.ip()) {
+                window.add_to(tallies.entry((from, to)).or_default());
+            }
+        }
+    }
+    tallies
+}
+
 /// The slowest measured path from each host to each other.
-fn rates(known: Measurements<'_>) -> BTreeMap<Pair, u64> {
+fn rates(world: &World<'_>, shown: &Shown) -> BTreeMap<Pair, u64> {
+    let known = world.known;
     let mut rates = BTreeMap::new();
     for (from, node) in known.ingest.observations().nodes() {
         for aged in node.bandwidths.values() {
             let reading = &aged.value;
+            if !shown.has(world, &reading.flow) {
+                continue;
+            }
             let to = known.ingest.owner(*reading.flow.destination.ip());
             if let (Some(to), Bandwidth::Known { rate, .. }) = (to, &reading.bandwidth) {
                 let rate = rate.bits_per_s();

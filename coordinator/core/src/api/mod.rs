@@ -37,6 +37,7 @@ mod lanes;
 mod maintenance;
 mod matrix;
 mod membership;
+mod nics;
 mod path_bandwidths;
 mod plan_control;
 pub(crate) mod plan_diff;
@@ -48,6 +49,7 @@ mod registered_jobs;
 mod rewire;
 mod status;
 mod trace;
+mod traffic;
 mod unmeasured;
 mod warnings;
 
@@ -125,11 +127,11 @@ fn response(
     Some(match request {
         Request::WhoAmI => Response::You(asking),
         Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, *lasting),
-        Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
-        Request::Explain { job, hosts } => {
-            let explained = jobs::explain(turn.world(), turn.state, seen, job, &hosts);
-            explained.map_or_else(Response::Refused, Response::Explanation)
-        }
+        Request::Matrix { most } => matrix::matrix(turn.world(), None, most),
+        Request::RailMatrix { rail, most } => matrix::matrix(turn.world(), Some(rail), most),
+        Request::Nics { from_nic, most } => nics::nics(turn.world(), from_nic, most),
+        Request::Traffic { rail, most } => traffic::traffic(turn.world(), rail, most),
+        Request::Explain { job, hosts } => explained(turn, seen, job, &hosts),
         Request::Pairs { most } => Response::Pairs(jobs::pairs(turn.world(), most)),
         Request::Trace { between, .. } => {
             trace::trace(turn.world(), &between).map_or_else(Response::Refused, Response::Traced)
@@ -203,6 +205,16 @@ fn objection(principal: &Member, request: &Request, seen: LeaderView<'_>) -> Opt
         return Some(Refused::NotAllowed { role });
     }
     (seen.disk_is_full && request.decides()).then_some(Refused::DiskFull)
+}
+
+fn explained(
+    turn: &DecisionContext<'_>,
+    seen: LeaderView<'_>,
+    job: String,
+    hosts: &[String],
+) -> Response {
+    let explained = jobs::explain(turn.world(), turn.state, seen, job, hosts);
+    explained.map_or_else(Response::Refused, Response::Explanation)
 }
 
 fn discovered(turn: &DecisionContext<'_>, from_link: u32) -> Response {

@@ -1,12 +1,10 @@
 //! Latency and loss between hosts, as their agents report them.
 
-use std::collections::BTreeMap;
-
 use reweave_common::ids::NodeId;
 use reweave_common::operator::{PairStatus, ProbeStatus};
 use reweave_common::probing::{ProbeTally, Summary};
 
-use crate::model::probe_summary::{ProbeSummary, pairs_of};
+use crate::model::probe_summary::ProbeSummary;
 use crate::model::world::Measurements;
 use crate::plan::probe_schedule::ProbeSchedule;
 
@@ -44,14 +42,4 @@ fn pair(known: Measurements<'_>, from: NodeId, to: NodeId) -> Option<PairStatus>
         to: known.fabric.name(to).to_owned(),
         summary: Summary::from(&tally),
     })
-}
-
-/// All paths from one host to another together.
-pub(super) fn pairs(known: Measurements<'_>) -> BTreeMap<(NodeId, NodeId), ProbeTally> {
-    let nodes = known.ingest.observations().nodes();
-    let pairs = nodes.flat_map(|(from, observed)| {
-        let pairs = pairs_of(known, observed).into_iter();
-        pairs.map(move |(to, tally)| ((from, to), tally))
-    });
-    pairs.collect()
 }

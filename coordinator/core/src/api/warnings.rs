@@ -37,6 +37,7 @@ pub(super) fn warnings(known: Measurements<'_>, status: &Status) -> Vec<String> 
             AgentStatus::is_askew,
         ),
         contests(known),
+        foreign_nics(known),
         refusals(status),
         versions(status),
         of_agents("agents with rejected readings", |agent| {
@@ -67,6 +68,7 @@ fn listed(what: &str, names: &[&str]) -> Option<String> {
 fn contests(known: Measurements<'_>) -> Option<String> {
     let name = |node| &known.fabric.node(node).name;
     let contests = known.ingest.addresses().contests();
+    let contests = contests.filter(|(address, _)| known.fabric.nic_with(*address).is_none());
     let reports = contests.map(|(address, contest)| {
         let (believed, other) = (name(contest.believed), name(contest.other));
         format!("{address} ({believed} is accepted, {other} is not)")
@@ -74,6 +76,27 @@ fn contests(known: Measurements<'_>) -> Option<String> {
     let reports: Vec<_> = reports.collect();
     let reports: Vec<_> = reports.iter().map(String::as_str).collect();
     listed("addresses reported by two agents", &reports)
+}
+
+/// An agent claims an address that the fabric's file gives to a NIC of another host.
+fn foreign_nics(known: Measurements<'_>) -> Option<String> {
+    let fabric = known.fabric;
+    let contests = known.ingest.addresses().contests();
+    let claims = contests.filter_map(|(address, contest)| {
+        let nic = fabric.nic(fabric.nic_with(address)?);
+        let [other, host] = [contest.other, nic.host].map(|node| fabric.name(node));
+        let interface = nic.interface.clone();
+        let interface = interface.unwrap_or_else(|| fabric.link_name(nic.link));
+        Some(format!(
+            "{other} claims {address}, NIC {interface} of {host}: its readings of it are ignored"
+        ))
+    });
+    let claims: Vec<_> = claims.collect();
+    let more = claims.len().saturating_sub(MAX_NAMED_NODES);
+    let named = claims.iter().take(MAX_NAMED_NODES).cloned();
+    let more = (more > 0).then(|| format!("{more} more claims to NICs of other hosts"));
+    let all: Vec<_> = named.chain(more).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 fn refusals(status: &Status) -> Option<String> {

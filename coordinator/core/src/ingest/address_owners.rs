@@ -1,4 +1,5 @@
-//! The owner of an address: the node to which the fabric gives it, or else the first connected node that claimed it.
+//! The owner of an address: the node to which the fabric gives it, or the host of the NIC to which the fabric gives it,
+//! or else the first connected node that claimed it.
 //! If two nodes claim it, operators see both, and the second one gets it after the first is gone for good.
 
 use std::collections::BTreeMap;
@@ -8,11 +9,12 @@ use std::time::Duration;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
+use reweave_common::sample::Interface;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
     owners: BTreeMap<Ipv4Addr, NodeId>,
-    /// Addresses from the fabric's file.
+    /// Addresses of nodes and NICs from the fabric's file.
     fixed: BTreeMap<Ipv4Addr, NodeId>,
     contests: BTreeMap<Ipv4Addr, Contest>,
 }
@@ -41,9 +43,12 @@ impl Addresses {
     const MAX_CONTESTS: usize = 256;
 
     pub(crate) fn of(fabric: &Fabric) -> Self {
-        let named = |(node, _)| Some((fabric.address(node)?, node));
+        let of_node = |(node, _)| Some((fabric.address(node)?, node));
+        let of_nics = fabric.nics();
+        let of_nics = of_nics.filter_map(|(_, nic)| Some((nic.address?, nic.host)));
+        let of_nodes = fabric.nodes().filter_map(of_node);
         Self {
-            fixed: fabric.nodes().filter_map(named).collect(),
+            fixed: of_nodes.chain(of_nics).collect(),
             ..Self::default()
         }
     }
@@ -87,10 +92,23 @@ impl Addresses {
             }
             _ => {
                 self.owners.insert(address, node);
-                self.contests.remove(&address);
+                // A foreign claim to an address of the file stays foreign, however often its owner repeats its own.
+                if fixed.is_none() {
+                    self.contests.remove(&address);
+                }
                 true
             }
         }
+    }
+
+    /// Ends the node's foreign claims to addresses that this interface of it no longer has.
+    pub(crate) fn withdraw(&mut self, node: NodeId, interface: &Interface) {
+        let is_withdrawn = |address: &Ipv4Addr, contest: &Contest| {
+            let is_here = contest.other == node && contest.interface == interface.name;
+            is_here && !interface.addresses.contains(address)
+        };
+        self.contests
+            .retain(|address, contest| !is_withdrawn(address, contest));
     }
 
     pub(crate) fn release(&mut self, address: Ipv4Addr) {

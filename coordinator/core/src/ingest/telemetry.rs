@@ -318,10 +318,13 @@ impl Ingest {
     }
 
     fn release_changed(&mut self, node: NodeId, readings: &[Reading]) {
-        for reading in readings {
-            if let Reading::Interface(interface) = reading
-                && self.last_said(node, &interface.name) != Some(interface)
-            {
+        let interfaces = readings.iter().filter_map(|reading| match reading {
+            Reading::Interface(interface) => Some(interface),
+            _ => None,
+        });
+        for interface in interfaces {
+            self.addresses.withdraw(node, interface);
+            if self.last_said(node, &interface.name) != Some(interface) {
                 self.release(node, &interface.name);
             }
         }

@@ -162,8 +162,8 @@ impl IdleFlows {
 fn sends_past_the_kernel(world: &World<'_>, flows: &[FlowState], host: NodeId) -> bool {
     let own = flows.iter().filter(|state| state.from == host);
     let seen: Rate = own.map(|state| state.rate_range[1]).sum();
-    let links = world.fabric().links_of(host).iter();
-    let loads = links.filter_map(|&link| world.load(Hop { from: host, link }));
+    let links = world.fabric().training_links(host);
+    let loads = links.filter_map(|link| world.load(Hop { from: host, link }));
     let sent: Rate = loads.sum();
     let unseen = Rate::from_bits_per_s(sent.bits_per_s().saturating_sub(seen.bits_per_s()));
     world.known.is_elephant(unseen)

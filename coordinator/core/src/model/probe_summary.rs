@@ -128,10 +128,7 @@ impl Badness {
 }
 
 /// A host's probes to each other host, all paths together.
-pub(crate) fn pairs_of(
-    known: Measurements<'_>,
-    observed: &NodeObservations,
-) -> BTreeMap<NodeId, ProbeTally> {
+fn pairs_of(known: Measurements<'_>, observed: &NodeObservations) -> BTreeMap<NodeId, ProbeTally> {
     let mut pairs: BTreeMap<NodeId, ProbeTally> = BTreeMap::new();
     for (flow, window) in &observed.probes {
         if let Some(to) = known.ingest.owner(*flow.destination.ip()) {

@@ -59,10 +59,11 @@ fn spread(state: &FlowState) -> RateSummary {
 
 /// The rates of the flows measured before, and of new elephants.
 pub(super) fn after(
-    known: Measurements<'_>,
+    world: &World<'_>,
     rollout: &Rollout,
     from: Moment,
 ) -> BTreeMap<FlowKey, RateSummary> {
+    let known = world.known;
     let old: BTreeSet<_> = rollout.before.iter().map(|before| before.flow).collect();
     let matters =
         |flow: &FlowKey, spread: &RateSummary| old.contains(flow) || known.is_elephant(spread.mean);
@@ -70,7 +71,8 @@ pub(super) fn after(
         .ingest
         .observations()
         .nodes()
-        .flat_map(|(_, observed)| &observed.flows);
+        .flat_map(|(_, observed)| &observed.flows)
+        .filter(|(flow, _)| world.is_of_training(flow));
     let measured =
         flows.filter_map(|(&flow, recent)| Some((flow, known.spread_since(recent, from)?)));
     measured

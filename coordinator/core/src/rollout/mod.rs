@@ -282,7 +282,7 @@ impl Controller {
             return;
         }
         let after = After {
-            rates: measure::after(turn.known, rollout, from),
+            rates: measure::after(turn.world(), rollout, from),
             periods: measure::periods(turn.known, &rollout.plan, from),
         };
         let decided = |flow| after.rates.contains_key(flow) || turn.known.has_ended(flow);

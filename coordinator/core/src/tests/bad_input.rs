@@ -160,7 +160,16 @@ fn ask_everything(cluster: &mut Cluster) {
         Request::Diagnose,
         Request::Plan,
         Request::Matrix { most: 100 },
+        Request::RailMatrix { rail: 0, most: 100 },
         Request::Pairs { most: 100 },
+        Request::Nics {
+            from_nic: 0,
+            most: 100,
+        },
+        Request::Traffic {
+            rail: None,
+            most: 100,
+        },
         Request::Imbalance,
         Request::Jobs,
         Request::Discover { from_link: 0 },

@@ -31,6 +31,7 @@ mod migration_check;
 mod minors;
 mod mock_switch;
 mod network;
+mod nics;
 mod operator;
 mod overloads;
 mod parallel_links;

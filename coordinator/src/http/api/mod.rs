@@ -10,6 +10,7 @@ mod events;
 mod fabric;
 mod hooked;
 mod idempotency;
+mod nics;
 mod orders;
 mod past;
 mod policy;
@@ -81,6 +82,8 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(reading::findings))
         .routes(routes!(reading::matrix))
         .routes(routes!(reading::pairs))
+        .routes(routes!(nics::nics))
+        .routes(routes!(nics::traffic))
         .routes(routes!(reading::jobs))
         .routes(routes!(reading::imbalance))
         .routes(routes!(reading::traces))

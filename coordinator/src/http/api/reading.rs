@@ -65,14 +65,28 @@ pub(super) async fn findings(
     }
 }
 
-/// Returns latency, loss and bandwidth of each probed pair of hosts.
-#[utoipa::path(get, path = "/matrix", responses((status = 200, description = "The pairs", body = Matrix)))]
+/// Selects the measurements of one rail.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfRail {
+    /// Only NICs of this rail. Without it, all NICs for training.
+    pub(super) rail: Option<u16>,
+}
+
+/// Returns latency, loss and bandwidth of each probed pair of hosts, over all rails or one.
+#[utoipa::path(get, path = "/matrix", params(OfRail), responses((status = 200, description = "The pairs", body = Matrix)))]
 pub(super) async fn matrix(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
+    of: Options<OfRail>,
 ) -> ApiResult {
-    let asked = Request::Matrix { most: u32::MAX };
+    let most = u32::MAX;
+    let asked = match options(of)?.rail {
+        Some(rail) => Request::RailMatrix { rail, most },
+        None => Request::Matrix { most },
+    };
     match visitor.ask(&served.context, asked).await? {
         Answer::Matrix(matrix) => tagged(&headers, &matrix),
         _ => Err(Problem::unexpected()),

@@ -1,9 +1,9 @@
-//! Metrics of findings and jobs, which only the leader has.
+//! Metrics of findings, jobs and NICs, which only the leader has.
 
 use std::collections::BTreeMap;
 
 use reweave_common::cause::Class;
-use reweave_common::operator::{Finding, Findings, Imbalances, JobStatus};
+use reweave_common::operator::{Finding, Findings, Imbalances, JobStatus, NicStatus};
 
 use super::evenness::imbalances;
 use super::page::{Kind, Page, count};
@@ -17,6 +17,7 @@ pub(in crate::http) struct Work {
     pub(in crate::http) imbalances: Option<Imbalances>,
     pub(in crate::http) found: Option<Findings>,
     pub(in crate::http) jobs: Vec<JobStatus>,
+    pub(in crate::http) nics: Vec<NicStatus>,
 }
 
 impl Work {
@@ -25,6 +26,7 @@ impl Work {
             findings(page, &found.findings);
         }
         jobs(page, &self.jobs);
+        nics(page, &self.nics);
         if let Some(found) = &self.imbalances {
             imbalances(page, found);
         }
@@ -89,9 +91,46 @@ fn jobs(page: &mut Page, jobs: &[JobStatus]) {
     each(page, "reweave_job_rest_ratio", help, |job| job.rest_share);
 }
 
+/// A NIC without a known interface is called by its link.
+fn nics(page: &mut Page, nics: &[NicStatus]) {
+    let each = |page: &mut Page, name: &str, help: &str, value: fn(&NicStatus) -> Option<f64>| {
+        page.family(Kind::Gauge, name, help);
+        for nic in nics {
+            let Some(value) = value(nic) else {
+                continue;
+            };
+            let rail = nic.rail.to_string();
+            let labels = [
+                ("host", &*nic.host),
+                ("nic", nic.interface.as_deref().unwrap_or(&nic.link)),
+                ("rail", &rail),
+                ("use", nic.purpose.name()),
+            ];
+            page.sample(name, &labels, value);
+        }
+    };
+    let help = "Whether the NIC is up.";
+    each(page, "reweave_nic_up", help, |nic| {
+        Some(f64::from(u8::from(nic.up?)))
+    });
+    let help = "Rate that the NIC sends.";
+    each(page, "reweave_nic_sent_bits_per_second", help, |nic| {
+        Some(nic.sent_bits_per_s?.bits_per_s() as f64)
+    });
+    let help = "Rate that the NIC receives.";
+    each(page, "reweave_nic_received_bits_per_second", help, |nic| {
+        Some(nic.received_bits_per_s?.bits_per_s() as f64)
+    });
+    let help = "Capacity of the NIC.";
+    each(page, "reweave_nic_capacity_bits_per_second", help, |nic| {
+        Some(nic.capacity_bits_per_s.bits_per_s() as f64)
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use reweave_common::cause::Subject;
+    use reweave_common::fabric::NicUse;
     use reweave_common::units::Rate;
 
     use super::*;
@@ -136,6 +175,43 @@ mod tests {
             has("reweave_findings{class=\"useless-pin\"} 0"),
             "{report:?}"
         );
+    }
+
+    #[test]
+    fn nic_metrics_have_rail_and_use() {
+        let nic = |interface: Option<&str>, purpose, up| NicStatus {
+            host: "h0".to_owned(),
+            interface: interface.map(str::to_owned),
+            rail: 3,
+            plane: None,
+            purpose,
+            link: "h0-leaf3".to_owned(),
+            address: None,
+            pci: None,
+            numa: None,
+            gpu: None,
+            gpus: vec![],
+            up,
+            capacity_bits_per_s: Rate::from_bits_per_s(400),
+            sent_bits_per_s: up.map(|_| Rate::from_bits_per_s(100)),
+            received_bits_per_s: None,
+        };
+        let all = [
+            nic(Some("eth3"), NicUse::Training, Some(false)),
+            nic(None, NicUse::Storage, None),
+        ];
+        let labels = |nic: &str, purpose: &str| {
+            format!("host=\"h0\",nic=\"{nic}\",rail=\"3\",use=\"{purpose}\"")
+        };
+        let training = labels("eth3", "training");
+        let storage = labels("h0-leaf3", "storage");
+        let expected = [
+            format!("reweave_nic_up{{{training}}} 0"),
+            format!("reweave_nic_sent_bits_per_second{{{training}}} 100"),
+            format!("reweave_nic_capacity_bits_per_second{{{training}}} 400"),
+            format!("reweave_nic_capacity_bits_per_second{{{storage}}} 400"),
+        ];
+        assert_eq!(samples(|page| nics(page, &all)), expected);
     }
 
     /// A rule with a misspelt class would never fire.

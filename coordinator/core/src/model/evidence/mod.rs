@@ -257,7 +257,7 @@ fn pairs(world: &World<'_>) -> Vec<PairFacts> {
     measured.map(|(pair, _)| pair).collect()
 }
 
-/// The slowest of the paths from each host to each other, and the time of its measurement.
+/// The slowest of the paths from each host to each other between NICs for training, and the time of its measurement.
 pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
     let known = world.known;
     let mut rates: BTreeMap<Between, (Rate, Moment)> = BTreeMap::new();
@@ -268,6 +268,9 @@ pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
     for (from, node) in known.ingest.observations().nodes() {
         for aged in node.bandwidths.values() {
             let flow = aged.value.flow;
+            if !world.is_of_training(&flow) {
+                continue;
+            }
             let to = known.ingest.owner(*flow.destination.ip());
             if let (Some(to), Bandwidth::Known { rate, .. }) = (to, &aged.value.bandwidth) {
                 let rail = world.rail(from, *flow.source.ip());
@@ -276,6 +279,9 @@ pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
         }
         for aged in node.host.rdma.values() {
             let peer = aged.value.peer();
+            if !world.wiring.is_for_training(peer) {
+                continue;
+            }
             let to = known.ingest.owner(peer);
             if let (Some(to), RdmaReading::Bandwidth(measured)) = (to, &aged.value) {
                 note((from, to, world.rail(to, peer)), measured.rate(), aged.at);

@@ -14,7 +14,7 @@ use crate::model::world::World;
 pub(super) fn order(world: &World<'_>, host: NodeId) -> Option<(String, String)> {
     let fabric = world.fabric();
     let mut interfaces = BTreeMap::new();
-    for &link in fabric.links_of(host) {
+    for link in fabric.training_links(host) {
         let switch = fabric.link(link).far(host).node;
         let end = world.wiring.end(Hop { from: host, link })?;
         let is_new = interfaces.insert(fabric.name(switch), &end.interface[..]);

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reweave_common::fabric::{Circuits, Fabric, Role};
+use reweave_common::fabric::{Circuits, Fabric, NicUse, Role};
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
@@ -149,9 +149,12 @@ impl<'a> DecisionWorld<'a> {
     }
 }
 
-/// The rate from which a flow is an elephant on the slowest link of the fabric.
+/// The rate from which a flow is an elephant on the slowest link of the fabric. NICs for storage and management do
+/// not count.
 pub(crate) fn least_elephant(fabric: &Fabric, policy: &Policy) -> Rate {
-    let slowest = fabric.links().map(|(_, link)| link.rate).min();
+    let links = fabric.links();
+    let training = links.filter(|(id, _)| fabric.is_for_training(*id));
+    let slowest = training.map(|(_, link)| link.rate).min();
     scaled(
         slowest.unwrap_or(Rate::from_bits_per_s(0)),
         policy.planner.elephant_share,
@@ -258,7 +261,10 @@ impl World<'_> {
     fn is_full(&self, hop: Hop, state: &LinkState) -> bool {
         let capacity = self.known.fabric.link(hop.link).rate;
         let is_switch = self.known.fabric.node(hop.from).role == Role::Switch;
-        is_switch && state.rate >= scaled(capacity, self.known.policy.planner.full_at)
+        let is_for_training = self.known.fabric.is_for_training(hop.link);
+        is_switch
+            && is_for_training
+            && state.rate >= scaled(capacity, self.known.policy.planner.full_at)
     }
 
     /// All hops with so much load that packets may queue for a while.
@@ -306,14 +312,15 @@ impl World<'_> {
         self.counted(end.from, &self.wiring.end(end)?.interface)
     }
 
-    fn counted(&self, node: NodeId, interface: &str) -> Option<&TimedReading<Counters>> {
+    /// The recent counters of this interface.
+    pub(crate) fn counted(&self, node: NodeId, interface: &str) -> Option<&TimedReading<Counters>> {
         let counters = self.nodes.get(&node)?.counters.get(interface)?;
         counters
             .is_fresh(self.known.now, self.known.policy.most_age())
             .then_some(counters)
     }
 
-    /// The flows that sent lately, in the order of their keys.
+    /// The flows that sent lately between NICs for training, in the order of their keys.
     pub(crate) fn flows(&self) -> Vec<FlowState> {
         let of_node = |(&node, observed): (&NodeId, &&NodeObservations)| {
             let state = |(flow, recent)| self.flow_state(node, observed, flow, recent);
@@ -332,6 +339,9 @@ impl World<'_> {
         recent: &RecentReadings,
     ) -> Option<FlowState> {
         let Measurements { now, policy, .. } = self.known;
+        if !self.is_of_training(flow) {
+            return None;
+        }
         let spread = RateSummary::of(&rates(recent, ago(now, policy.most_age()), now, policy))?;
         Some(FlowState {
             flow: *flow,
@@ -343,6 +353,12 @@ impl World<'_> {
             path: self.traced(from, observed, flow),
             age: recent.newest().age(now),
         })
+    }
+
+    /// Whether neither end of the flow is a NIC for storage or management.
+    pub(crate) fn is_of_training(&self, flow: &FlowKey) -> bool {
+        let mut ends = [flow.source, flow.destination].into_iter();
+        ends.all(|end| self.wiring.is_for_training(*end.ip()))
     }
 
     /// The number of readings for a flow's rate.
@@ -412,12 +428,31 @@ impl World<'_> {
         gateways.copied().collect()
     }
 
-    /// The link of a host that this address of it is on.
+    /// The rail of the NIC with this address. A relay has no NICs: the place of the link among its links counts, or 0
+    /// if it is unknown.
     pub(crate) fn rail(&self, node: NodeId, address: Ipv4Addr) -> u32 {
+        let fabric = self.fabric();
+        if let Some(nic) = self.wiring.nic(fabric, address) {
+            return u32::from(fabric.nic(nic).rail);
+        }
         let link = self.wiring.link(address);
-        let mut links = self.fabric().links_of(node).iter();
+        let mut links = fabric.links_of(node).iter();
         let place = links.position(|it| Some(*it) == link);
         place.map_or(0, |place| place as u32)
+    }
+
+    /// The addresses of the NICs for training of this rail.
+    pub(crate) fn addresses_on(&self, rail: u16) -> BTreeSet<Ipv4Addr> {
+        let fabric = self.fabric();
+        let declared = fabric.nics().filter_map(|(_, nic)| nic.address);
+        let mut addresses: BTreeSet<_> = self.wiring.addresses().into_keys().collect();
+        addresses.extend(declared);
+        addresses.retain(|address| {
+            let nic = self.wiring.nic(fabric, *address);
+            let nic = nic.map(|id| fabric.nic(id));
+            nic.is_some_and(|nic| nic.rail == rail && nic.purpose == NicUse::Training)
+        });
+        addresses
     }
 
     fn traced(

@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use reweave_common::fabric::{Fabric, Nic};
-use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::fabric::{Fabric, Nic, NicUse};
+use reweave_common::ids::{LinkId, NicId, NodeId};
 use reweave_common::observations::NodeObservations;
 use reweave_common::sample::Interface;
 use reweave_common::snapshot::Hop;
@@ -23,6 +23,8 @@ pub struct Wiring {
     seats: BTreeMap<Ipv4Addr, Seat>,
     links: BTreeMap<Seat, LinkId>,
     nics: BTreeMap<Ipv4Addr, LinkId>,
+    /// Addresses of NICs for storage and management.
+    other_uses: BTreeSet<Ipv4Addr>,
 }
 
 /// One end of a link.
@@ -63,7 +65,48 @@ impl Wiring {
             wiring.join(fabric, nodes, pairs);
         }
         wiring.nics = wiring.links_of_nics(fabric);
+        wiring.other_uses = wiring.addresses_of_other_uses(fabric);
         wiring
+    }
+
+    /// Whether the address is of no NIC for storage or management.
+    pub(crate) fn is_for_training(&self, address: Ipv4Addr) -> bool {
+        !self.other_uses.contains(&address)
+    }
+
+    fn addresses_of_other_uses(&self, fabric: &Fabric) -> BTreeSet<Ipv4Addr> {
+        let has_other_use = |id: &NicId| fabric.nic(*id).purpose != NicUse::Training;
+        if !fabric.nics().any(|(id, _)| has_other_use(&id)) {
+            return BTreeSet::new();
+        }
+        let reported = self.seats.keys().copied();
+        let reported = reported.filter(|&address| {
+            let nic = self.nic(fabric, address);
+            nic.as_ref().is_some_and(has_other_use)
+        });
+        let declared = fabric.nics().filter(|(id, _)| has_other_use(id));
+        let declared = declared.filter_map(|(_, nic)| nic.address);
+        reported.chain(declared).collect()
+    }
+
+    /// The NIC with this address: by the link or the interface that its host reported, or else by the fabric's file.
+    pub(crate) fn nic(&self, fabric: &Fabric, address: Ipv4Addr) -> Option<NicId> {
+        let declared = fabric.nic_with(address);
+        let reported = self.seats.get(&address).and_then(|(host, interface)| {
+            let is_own = declared.is_none_or(|nic| fabric.nic(nic).host == *host);
+            is_own.then(|| self.nic_of(fabric, *host, interface))?
+        });
+        reported.or(declared)
+    }
+
+    /// The NIC that is this interface of a host: by its link, or else by its name in the fabric's file. A storage
+    /// network without agents has no known links.
+    pub(crate) fn nic_of(&self, fabric: &Fabric, host: NodeId, interface: &str) -> Option<NicId> {
+        let nics = || fabric.nics_of(host).iter().copied();
+        let is_named = |id: &NicId| fabric.nic(*id).interface.as_deref() == Some(interface);
+        let link = self.link_at(host, interface);
+        let by_link = link.and_then(|link| nics().find(|&id| fabric.nic(id).link == link));
+        by_link.or_else(|| nics().find(is_named))
     }
 
     /// The link of the NIC with each address: by what its host reports, or else by the fabric's file. Empty if the

@@ -1,5 +1,6 @@
 //! The probe schedule: every host probes the others, each from a few source ports, enough to cover all paths between
-//! two racks in 99 of 100 cases. The path of each port is traced, and then few of them are kept.
+//! two racks in 99 of 100 cases. The path of each port is traced, and then few of them are kept. A NIC probes the NICs
+//! of its rail; those for storage and management are not probed.
 //!
 //! In a large cluster a host probes the next [`MAX_PEERS`] in the fabric's order, and so each is probed by as many.
 //! Most of them are probed from one port, since not all paths can be traced.
@@ -67,7 +68,15 @@ struct ProbeCandidate {
 }
 
 /// The addresses of each host on the fabric.
-type Addresses = BTreeMap<NodeId, Vec<Ipv4Addr>>;
+type Addresses = BTreeMap<NodeId, Vec<ProbeEnd>>;
+
+/// An address that probes and is probed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ProbeEnd {
+    address: Ipv4Addr,
+    /// Rail and plane of its NIC; none for a relay.
+    rail: Option<(u16, Option<u16>)>,
+}
 
 impl ProbeSchedule {
     /// A reconnected agent has no list.
@@ -130,19 +139,28 @@ impl ProbeSchedule {
             period: (known.policy.probe_every * flows.len() as u32 / all.max(1) as u32).into(),
             flows,
             most_rate: most_rate(known, node),
-            roster: self.addresses.values().flatten().copied().collect(),
+            roster: self.roster(),
             valid_for: PROBE_LIST_TTL.into(),
             trains_every: Some(known.policy.trains_every.into()),
         }
     }
 
+    fn roster(&self) -> Vec<Ipv4Addr> {
+        let ends = self.addresses.values().flatten();
+        ends.map(|end| end.address).collect()
+    }
+
     /// Returns the peers of a host, with the addresses at both ends.
-    fn peers(&self, node: NodeId) -> impl Iterator<Item = (NodeId, Vec<[Ipv4Addr; 2]>)> {
+    fn peers(
+        &self,
+        fabric: &Fabric,
+        node: NodeId,
+    ) -> impl Iterator<Item = (NodeId, Vec<[Ipv4Addr; 2]>)> {
         let addresses = &self.addresses;
         let after = addresses.range(node..).skip(1);
         let peers = after.chain(addresses.range(..node)).take(MAX_PEERS);
         let own = addresses.get(&node).map_or(&[][..], Vec::as_slice);
-        peers.map(|(peer, theirs)| (*peer, pairs(own, theirs)))
+        peers.map(move |(peer, theirs)| (*peer, pairs(fabric, own, theirs)))
     }
 
     fn addresses_in_all(&self) -> usize {
@@ -157,7 +175,7 @@ impl ProbeSchedule {
         addresses: usize,
     ) -> impl Iterator<Item = Pair> {
         let share = Share::of(addresses, ports(known.fabric, node));
-        let peers: Vec<_> = self.peers(node).collect();
+        let peers: Vec<_> = self.peers(known.fabric, node).collect();
         let places = peers.len();
         let peers = peers.into_iter().enumerate();
         peers.flat_map(move |(place, (peer, pairs))| {
@@ -204,16 +222,22 @@ impl ProbeSchedule {
     }
 }
 
-/// Returns the addresses of hosts that are known to be on a link of the fabric. A forwarding host is one place, however
-/// many links it has.
+/// Returns the addresses of hosts that are known to be on a link of the fabric, without those of NICs for storage and
+/// management. A forwarding host is one place, however many links it has.
 fn addresses(known: Measurements<'_>) -> Addresses {
     let world = known.world();
-    let wiring = &world.wiring;
+    let (fabric, wiring) = (known.fabric, &world.wiring);
     let mut addresses = Addresses::new();
     for (address, node) in wiring.addresses() {
-        let is_host = known.fabric.node(node).role == Role::Host;
-        if is_host && wiring.link(address).is_some() {
-            addresses.entry(node).or_default().push(address);
+        let is_host = fabric.node(node).role == Role::Host;
+        if let Some(nic) = wiring.nic(fabric, address)
+            && is_host
+            && wiring.is_for_training(address)
+        {
+            let nic = fabric.nic(nic);
+            let rail = Some((nic.rail, nic.plane));
+            let end = ProbeEnd { address, rail };
+            addresses.entry(node).or_default().push(end);
         }
     }
     addresses.extend(relays(&world));
@@ -236,17 +260,26 @@ fn relays(world: &World<'_>) -> Addresses {
         let address = address.filter(|it| wiring.node(*it) == Some(node));
         let for_all = || own().find(|it| !gateways.contains(it));
         let first = own().next()?;
-        Some((node, vec![address.or_else(for_all).unwrap_or(first)]))
+        let address = address.or_else(for_all).unwrap_or(first);
+        let rail = None;
+        Some((node, vec![ProbeEnd { address, rail }]))
     };
     relays.into_iter().filter_map(of).collect()
 }
 
-/// Pairs addresses rail by rail: the first address of a host probes the first of the other. If one host has fewer, the
-/// rest probe its last address.
-fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
-    let pair = |(rail, &from): (usize, &Ipv4Addr)| {
-        let to = theirs.get(rail).or(theirs.last())?;
-        Some([from, *to])
+/// Pairs addresses of the same rail and plane. On a rail that the other host lacks, nothing is probed if the fabric's
+/// file declares NICs, else the host's last address. A relay is probed from every rail.
+fn pairs(fabric: &Fabric, own: &[ProbeEnd], theirs: &[ProbeEnd]) -> Vec<[Ipv4Addr; 2]> {
+    let pair = |(place, from): (usize, &ProbeEnd)| {
+        let is_equal = |end: &&ProbeEnd| end.rail == from.rail;
+        let nth = own[..place].iter().filter(is_equal).count();
+        let equal = theirs.iter().filter(is_equal).nth(nth);
+        let equal = equal.or_else(|| theirs.iter().rfind(is_equal));
+        let is_free = |to: &&ProbeEnd| {
+            !fabric.has_declared_nics() || from.rail.is_none() || to.rail.is_none()
+        };
+        let to = equal.or_else(|| theirs.last().filter(is_free))?;
+        Some([from.address, to.address])
     };
     own.iter().enumerate().filter_map(pair).collect()
 }
@@ -254,7 +287,8 @@ fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
 /// The number of source ports with which the hosts of a rack together see all paths to another rack of the same size.
 fn ports(fabric: &Fabric, node: NodeId) -> u16 {
     let far = |at: NodeId, link: &LinkId| fabric.link(*link).far(at).node;
-    let rack = fabric.links_of(node).first().map(|link| far(node, link));
+    let rack = fabric.training_links(node).next();
+    let rack = rack.map(|link| far(node, &link));
     let rack = rack.filter(|&rack| fabric.node(rack).role == Role::Switch);
     let links = rack.map_or(&[][..], |rack| fabric.links_of(rack));
     let to_hosts =
@@ -274,9 +308,9 @@ fn flows([from, to]: [Ipv4Addr; 2], ports: Range<u16>) -> impl Iterator<Item = F
 }
 
 fn most_rate(known: Measurements<'_>, node: NodeId) -> Rate {
-    let links = known.fabric.links_of(node).iter();
+    let links = known.fabric.training_links(node);
     let slowest = links
-        .map(|link| known.fabric.link(*link).rate.bits_per_s())
+        .map(|link| known.fabric.link(link).rate.bits_per_s())
         .min();
     Rate::from_bits_per_s(slowest.unwrap_or(0) / MIN_RATE_DIVISOR)
 }

@@ -43,6 +43,12 @@ fn host(index: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0000 + index as u32)
 }
 
+/// An address without a NIC in the file.
+fn end(address: Ipv4Addr) -> ProbeEnd {
+    let rail = None;
+    ProbeEnd { address, rail }
+}
+
 fn of(address: Ipv4Addr) -> usize {
     address.to_bits() as usize & 0xffff
 }
@@ -97,7 +103,7 @@ fn few_flows_cover_every_link() {
     probing.addresses = hosts
         .iter()
         .zip(0..)
-        .map(|(node, index)| (*node, vec![host(index)]))
+        .map(|(node, index)| (*node, vec![end(host(index))]))
         .collect();
     let before = probing.list(known, hosts[0]);
     assert_eq!(
@@ -152,7 +158,7 @@ fn rarely_crossed_links_are_reported() {
     let mut probing = ProbeSchedule::default();
     for index in 0..64 {
         let node = fabric.find(&format!("h{index}")).unwrap();
-        probing.addresses.insert(node, vec![host(index)]);
+        probing.addresses.insert(node, vec![end(host(index))]);
     }
     let known = core.known_at(now);
     assert_eq!(probing.coverage(&fabric), None, "ways are not known yet");
@@ -214,7 +220,7 @@ fn relay_is_probed_by_loopback_address() {
     for (report, last) in [("", 10), (", address = \"10.0.0.20\"", 20)] {
         let (fabric, core) = two_relays(report);
         let known = core.known_at(Moment::from_micros(1_000_000));
-        let own = vec![Ipv4Addr::new(10, 0, 0, last)];
+        let own = vec![end(Ipv4Addr::new(10, 0, 0, last))];
         let h0 = fabric.find("h0").unwrap();
         assert_eq!(addresses(known).get(&h0), Some(&own), "{report}");
     }

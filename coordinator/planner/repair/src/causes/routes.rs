@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::fabric::{Fabric, Role};
+use reweave_common::fabric::{Fabric, Nic, NicUse, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
@@ -263,10 +263,14 @@ pub(super) fn rate(gbps: f64) -> Rate {
     Rate::from_bits_per_s((gbps * 1e9).round() as u64)
 }
 
-/// Returns the switch of a host on this rail, or the host itself.
+/// Returns the switch of a host on this rail, or the host itself. A relay has no NICs: the place of the link among its
+/// links counts.
 fn rack(fabric: &Fabric, host: NodeId, rail: u32) -> NodeId {
-    let link = fabric.links_of(host).get(rail as usize);
-    let far = link.map(|&link| fabric.link(link).far(host).node);
+    let mut nics = fabric.nics_of(host).iter().map(|&nic| fabric.nic(nic));
+    let is_on = |nic: &&Nic| nic.purpose == NicUse::Training && u32::from(nic.rail) == rail;
+    let of_nic = nics.find(is_on).map(|nic| nic.link);
+    let link = of_nic.or_else(|| fabric.links_of(host).get(rail as usize).copied());
+    let far = link.map(|link| fabric.link(link).far(host).node);
     far.filter(|&far| fabric.node(far).role == Role::Switch)
         .unwrap_or(host)
 }

@@ -185,6 +185,35 @@ fn pairs_compare_by_rail_and_distance() {
     assert_eq!(slow, [("h1", "h4", 1)]);
 }
 
+/// The file lists the NICs of one host from rail 1 on.
+#[test]
+fn declared_rail_decides_the_rack() {
+    let node = |name: &str, role: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    let nic = |host: &str, rail: u32| {
+        format!("[[nic]]\nhost = \"{host}\"\nto = \"leaf{rail}\"\ngbps = 100\nrail = {rail}\n")
+    };
+    let parts = [
+        node("h0", "host"),
+        node("h1", "host"),
+        node("leaf0", "switch"),
+        node("leaf1", "switch"),
+        nic("h0", 0),
+        nic("h0", 1),
+        nic("h1", 1),
+        nic("h1", 0),
+    ];
+    let text = format!("kind = \"graph\"\n{}", parts.concat());
+    let fabric = Fabric::parse("fabric.toml", &text).unwrap();
+    let pairs = [0, 1].map(|rail| PairFacts {
+        from: "h0".to_owned(),
+        to: "h1".to_owned(),
+        rail,
+        gbps: 100.0,
+    });
+    let beside = beside_peers(&pairs, &fabric).unwrap();
+    assert!(beside.iter().all(|it| it.in_rack), "both have a switch");
+}
+
 /// This number of hosts is a group: an operator who set them deliberately should not get a finding for each.
 #[test]
 fn many_odd_settings_merge_into_one() {
