@@ -228,6 +228,37 @@ fn replaced_entries_never_return() {
     }
 }
 
+/// A follower that has lost its disk knows nothing of what it acknowledged, and another follower has missed just that. The
+/// two are a majority, and neither may lead.
+#[test]
+fn lost_disk_elects_no_leader() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let leader = cluster.leader().expect("a client was answered");
+        let mut others = (1..=3).filter(|id| *id != leader);
+        let (Some(late), Some(lost)) = (others.next(), others.next()) else {
+            panic!("there are three");
+        };
+        cluster.isolate(late);
+        assert!(goes_on(&mut cluster), "seed {seed}");
+        cluster.cut.clear();
+        cluster.isolate(leader);
+        cluster.lose(lost);
+        cluster.haunt(lost, 3);
+        let leads_elsewhere = |cluster: &Cluster| {
+            let leads = |id: &u64| cluster.nodes[id].leads().is_some();
+            [late, lost].iter().any(leads)
+        };
+        let is_elected = cluster.run_until(Duration::from_secs(2), leads_elsewhere);
+        assert!(!is_elected, "seed {seed}: {}", cluster.standing());
+        let is_there = cluster.nodes[&lost].running.is_some();
+        assert!(is_there, "seed {seed}: it gives its vote to any candidate");
+        cluster.cut.clear();
+        assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
+        assert_linearizable(&cluster.history);
+    }
+}
+
 /// All 64 ways in which lines between three may be cut, one direction at a time.
 #[test]
 fn connected_quorum_has_leader() {
