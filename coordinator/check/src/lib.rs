@@ -143,6 +143,8 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
     // Pins that go are lifted before tables and circuits change, and pins that come are set after that.
     let pins = if is_of_pins { &plan.pins } else { &kept };
     found.extend(judge_flows([network, &after], pins));
+    // Such an entry changes no way to the leaf itself, so a plan of nothing else counts as one of pins.
+    found.extend(migration::led_away(network, &plan.tables));
     if !is_of_pins {
         found.extend(migration::at_rest([network, &after], plan, &changed_hops));
     }

@@ -220,12 +220,11 @@ pub(crate) fn at_rest(
     let mut leaves = leaves::leaf_keys(network.fabric, &plan.tables);
     leaves.extend(leaves::leaf_keys(network.fabric, network.tables));
     found.extend(leaves.into_iter().filter_map(lost));
-    found.extend(led_away(network, &plan.tables));
     found
 }
 
 /// Switches with an entry for themselves: it would lead packets for their own NICs away.
-fn led_away(network: &Network<'_>, tables: &Tables) -> impl Iterator<Item = Unsound> {
+pub(crate) fn led_away(network: &Network<'_>, tables: &Tables) -> impl Iterator<Item = Unsound> {
     let tables = tables.values();
     let own = tables.filter(|table| table.towards.contains_key(&table.at));
     let leaves = own.map(|table| table.at);

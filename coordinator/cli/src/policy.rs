@@ -58,7 +58,7 @@ fn assignment(text: &str) -> Result<Assignment, String> {
     // A shell takes the quotes of the texts, and what is left would become one text.
     if written.starts_with('[') && !value.starts_with('[') {
         return Err(format!(
-            "{written} is not a TOML list: quote all of it, such as '{key}=[\"Sat 22:00-06:00\"]'"
+            "{written} is not a TOML list: quote the whole list, such as '{key}=[\"Sat 22:00-06:00\"]'"
         ));
     }
     Ok(Assignment { key, value })

@@ -326,7 +326,7 @@ async fn invalid_body_names_its_place() {
             assert_eq!(null.body, plain.body, "{target} null");
         }
     }
-    assert_eq!(taking, 4, "each has words of its own");
+    assert_eq!(taking, 6, "each has words of its own");
 }
 
 /// And the place of what is wrong with them.
@@ -367,6 +367,12 @@ fn wrong_bodies(target: &str) -> &'static [(&'static str, &'static str)] {
             ("{\"circuits\": {\"ocs0\": [[1, 99999]]}}", "circuits.ocs0"),
             ("{\"drain\": [], \"weights\": \"even\"}", "one of"),
             ("{\"else\": 1}", "else"),
+        ],
+        target if target.ends_with("/policy") => &[
+            ("{}", "settings"),
+            ("{\"settings\": 1}", "settings"),
+            ("{\"settings\": {\"mode\": {}}}", "settings.mode"),
+            ("{\"settings\": {}, \"else\": 1}", "else"),
         ],
         _ => &[
             ("{}", "stage"),

@@ -81,7 +81,7 @@ async fn rail_option_asks_for_rail() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hosts_show_foreign_claims() {
-    let warning = "h3 claims 10.2.0.1, NIC eth2 of h1: its readings of it are ignored";
+    let warning = "h3 claims 10.2.0.1, NIC eth2 of h1; its readings of that address are ignored";
     let seen = Status {
         warnings: vec![warning.to_owned()],
         ..status()

@@ -88,7 +88,7 @@ fn foreign_nics(known: Measurements<'_>) -> Option<String> {
         let interface = nic.interface.clone();
         let interface = interface.unwrap_or_else(|| fabric.link_name(nic.link));
         Some(format!(
-            "{other} claims {address}, NIC {interface} of {host}: its readings of it are ignored"
+            "{other} claims {address}, NIC {interface} of {host}; its readings of that address are ignored"
         ))
     });
     let claims: Vec<_> = claims.collect();

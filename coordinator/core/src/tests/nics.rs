@@ -204,7 +204,8 @@ fn foreign_nic_claim_names_both() {
     say(&mut cluster, "h3", vec![Reading::Flow(foreign)]);
     // The owner repeats its own claim.
     claim(&mut cluster, "h1", "eth2", vec![address]);
-    let named = format!("h3 claims {address}, NIC eth2 of h1: its readings of it are ignored");
+    let named =
+        format!("h3 claims {address}, NIC eth2 of h1; its readings of that address are ignored");
     let shown = status(&mut cluster);
     assert!(shown.warnings.contains(&named), "{:?}", shown.warnings);
     let agent = shown.agents.iter().find(|agent| agent.node == "h3");
