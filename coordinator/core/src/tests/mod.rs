@@ -36,6 +36,7 @@ mod overloads;
 mod parallel_links;
 mod plan_control;
 mod probing;
+mod rail_jobs;
 mod rails;
 mod rank_order;
 mod rank_reports;

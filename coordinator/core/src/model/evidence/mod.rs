@@ -5,8 +5,10 @@ mod ports;
 mod rail_order;
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use reweave_common::bandwidth::Bandwidth;
+use reweave_common::fabric::NicUse;
 use reweave_common::hardware::Machine;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
@@ -257,7 +259,8 @@ fn pairs(world: &World<'_>) -> Vec<PairFacts> {
     measured.map(|(pair, _)| pair).collect()
 }
 
-/// The slowest of the paths from each host to each other, and the time of its measurement.
+/// The slowest of the paths from each host to each other on each rail, and the time of its measurement. NICs for
+/// storage or management do not count.
 pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
     let known = world.known;
     let mut rates: BTreeMap<Between, (Rate, Moment)> = BTreeMap::new();
@@ -269,7 +272,9 @@ pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
         for aged in node.bandwidths.values() {
             let flow = aged.value.flow;
             let to = known.ingest.owner(*flow.destination.ip());
-            if let (Some(to), Bandwidth::Known { rate, .. }) = (to, &aged.value.bandwidth) {
+            if let (Some(to), Bandwidth::Known { rate, .. }) = (to, &aged.value.bandwidth)
+                && is_for_training(world, *flow.source.ip())
+            {
                 let rail = world.rail(from, *flow.source.ip());
                 note((from, to, rail), *rate, aged.at);
             }
@@ -277,7 +282,9 @@ pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
         for aged in node.host.rdma.values() {
             let peer = aged.value.peer();
             let to = known.ingest.owner(peer);
-            if let (Some(to), RdmaReading::Bandwidth(measured)) = (to, &aged.value) {
+            if let (Some(to), RdmaReading::Bandwidth(measured)) = (to, &aged.value)
+                && is_for_training(world, peer)
+            {
                 note((from, to, world.rail(to, peer)), measured.rate(), aged.at);
             }
         }
@@ -294,4 +301,12 @@ pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
             (facts, at)
         })
         .collect()
+}
+
+/// Whether jobs send over the NIC with this address; so if it is unknown.
+fn is_for_training(world: &World<'_>, address: Ipv4Addr) -> bool {
+    let fabric = world.fabric();
+    let link = world.wiring.link(address);
+    let nic = link.and_then(|link| fabric.nic_at(link));
+    nic.is_none_or(|nic| fabric.nic(nic).purpose == NicUse::Training)
 }
