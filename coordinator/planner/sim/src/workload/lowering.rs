@@ -343,7 +343,8 @@ impl<'l> Lowering<'l> {
         delay: Duration,
         [gate, join]: [TaskIndex; 2],
     ) -> Result<(), SimulationError> {
-        let effects = &self.network.settings.effects;
+        let network = self.network;
+        let effects = &network.settings.effects;
         let cold_start = effects.cold_start;
         let longer = if chain.crossing {
             effects.head_of_line
@@ -351,8 +352,8 @@ impl<'l> Lowering<'l> {
             1.0
         };
         let senders = chain.pieces.iter().map(|piece| piece.hop);
-        let senders = senders.filter(|hop| !self.network.passes_no_nic(hop.from, hop.to));
-        let mut queues = Queues::new(self.network, senders.map(|hop| hop.from));
+        let senders = senders.filter(|hop| !network.passes_no_nic(hop.from, hop.to));
+        let mut queues = Queues::new(network, senders.map(|hop| hop.from));
         for Piece { hop, bytes, flows } in &chain.pieces {
             let before_port = queues.arrive(hop.from, hop.to);
             for way in self.paved(hop)?.iter() {
