@@ -16,6 +16,7 @@ mod file;
 mod less;
 mod nics;
 mod optics;
+mod rail_pairs;
 
 pub use file::MaxSize;
 pub use nics::{Nic, NicSpec, NicUse};

@@ -178,8 +178,38 @@ fn ends(link: &DiscoveredLink) -> String {
         .join(" to ")
 }
 
+/// Rail of each NIC of a host with several links.
+pub(crate) type Rails = BTreeMap<LinkEnd, u16>;
+
+/// Returns the rails of all NICs with known interfaces, in the order of these on each host.
+pub(crate) fn rails(found: &Discovered) -> Rails {
+    let links: Vec<_> = found.links.iter().collect();
+    let nics = NicEnds::of(found, &links, &Rails::new());
+    let mut of_hosts: BTreeMap<&str, Vec<(usize, &LinkEnd)>> = BTreeMap::new();
+    let ends = links.iter().copied();
+    for [host, _] in ends.filter_map(|link| nics.of_link(link)) {
+        if let Some(interface) = &host.interface {
+            // eth10 follows eth9.
+            let end = (interface.len(), host);
+            of_hosts.entry(&host.node).or_default().push(end);
+        }
+    }
+    let mut rails = Rails::new();
+    for ends in of_hosts.values_mut() {
+        ends.sort_unstable();
+        let ends = ends.iter().map(|&(_, end)| end.clone());
+        rails.extend(ends.zip(0..));
+    }
+    rails
+}
+
 /// Returns the text of the fabric file. Every line that is no comment was observed.
 pub(crate) fn text(found: &Discovered) -> String {
+    text_on_rails(found, &Rails::new())
+}
+
+/// The same with the rails of NICs, if some of their links may be left out.
+pub(crate) fn text_on_rails(found: &Discovered, of_nics: &Rails) -> String {
     let mut text = String::from("# As agents see it.\nkind = \"graph\"\n");
     let (nodes, unfit): (Vec<_>, Vec<_>) = found
         .nodes
@@ -194,15 +224,21 @@ pub(crate) fn text(found: &Discovered) -> String {
         link.rate_bits_per_s.is_some() && !link.is_guess && strange.count() == 0
     };
     let (sound, unsound): (Vec<_>, Vec<_>) = found.links.iter().partition(is_sound);
-    let rails = NicEnds::of(found, &sound);
+    let rails = NicEnds::of(found, &sound, of_nics);
     let (mut nics, links): (Vec<_>, Vec<_>) = sound
         .into_iter()
         .partition(|link| rails.of_link(link).is_some());
     cables(&links).for_each(|cables| write_cables(&mut text, &cables));
     nics.sort_by_key(|&link| rails.of_link(link).map(|[host, _]| &host.node));
+    let sound_ends = nics.iter().copied();
+    let sound_ends = sound_ends.filter_map(|link| rails.of_link(link));
+    let sound_ends: Vec<_> = sound_ends.map(|[host, _]| host).collect();
     for link in nics {
         if let Some(ends) = rails.of_link(link) {
             write_nic(&mut text, link, ends);
+            if let Some(rail) = shared_rail(ends[0], &sound_ends, of_nics) {
+                let _ = writeln!(text, "rail = {rail}");
+            }
         }
     }
     unsound
@@ -241,7 +277,7 @@ struct NicEnds<'f> {
 }
 
 impl<'f> NicEnds<'f> {
-    fn of(found: &'f Discovered, links: &[&'f DiscoveredLink]) -> Self {
+    fn of(found: &'f Discovered, links: &[&'f DiscoveredLink], rails: &Rails) -> Self {
         let of_role = |role: Role| {
             let nodes = found.nodes.iter().filter(move |node| node.role == role);
             nodes.map(|node| &node.name[..])
@@ -250,7 +286,11 @@ impl<'f> NicEnds<'f> {
         for end in links.iter().flat_map(|link| &link.ends) {
             *counts.entry(&end.node).or_default() += 1;
         }
-        let has_several = |host: &&str| counts.get(host).is_some_and(|&count| count > 1);
+        let on_rails: BTreeSet<_> = rails.keys().map(|end| &end.node[..]).collect();
+        let has_several = |host: &&str| {
+            let count = counts.get(host).copied().unwrap_or_default();
+            count > 1 || on_rails.contains(host)
+        };
         Self {
             hosts: of_role(Role::Host).filter(has_several).collect(),
             switches: of_role(Role::Switch).collect(),
@@ -281,6 +321,15 @@ fn write_nic(text: &mut String, link: &DiscoveredLink, [host, switch]: [&LinkEnd
     if let Some(interface) = interface.filter(|name| is_interface(name)) {
         let _ = writeln!(text, "interface = {interface:?}");
     }
+}
+
+/// Returns the rail of a NIC, if another host has it too: a file with a rail of one host is refused.
+fn shared_rail(end: &LinkEnd, ends: &[&LinkEnd], rails: &Rails) -> Option<u16> {
+    let rail = *rails.get(end)?;
+    let mut others = ends.iter().filter(|other| other.node != end.node);
+    others
+        .any(|&other| rails.get(other) == Some(&rail))
+        .then_some(rail)
 }
 
 /// Groups parallel links, as the file lists them together.
@@ -475,5 +524,36 @@ mod tests {
         assert_eq!((fabric.nodes().len(), fabric.links().len()), (3, 0));
         let text = text(&found);
         assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    /// The first link of h0 is left out. Its other NIC would be on rail 0 by its place.
+    #[test]
+    fn remaining_nic_keeps_its_rail() {
+        let mut nodes = found(vec![]);
+        nodes.nodes.push(node("leaf1", Role::Switch));
+        let cable = |host: &str, rail: usize| {
+            let leaf = format!("leaf{rail}");
+            link(
+                [end(host, &format!("eth{rail}")), end(&leaf, "swp")],
+                Some(1.0),
+            )
+        };
+        nodes.links = vec![
+            cable("h0", 1),
+            cable("h0", 0),
+            cable("h1", 0),
+            cable("h1", 1),
+        ];
+        let rails = rails(&nodes);
+        nodes.links.remove(1);
+        let text = text_on_rails(&nodes, &rails);
+        let fabric = Fabric::parse("f.toml", &text).unwrap();
+        let [h0, h1] = ["h0", "h1"].map(|name| fabric.find(name).unwrap());
+        let pairs = fabric.rail_pairs(h0, h1);
+        let links = pairs
+            .iter()
+            .map(|pair| pair.map(|nic| fabric.link_name(fabric.nic(nic).link)));
+        let expected = [["h0-leaf1", "h1-leaf1"].map(str::to_owned)];
+        assert_eq!(links.collect::<Vec<_>>(), expected, "{text}");
     }
 }

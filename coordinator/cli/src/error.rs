@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use reweave_common::error::error_chain;
 use reweave_common::exit_code::{BAD_USAGE, FAILED};
+use reweave_common::fabric::NicUse;
 use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response, Unknown};
 use reweave_common::plan::Generation;
@@ -337,6 +338,15 @@ pub(crate) enum CliError {
     #[error("map the NICs of {host} to its links with --nic, as in mlx5_0={}; links of {host}: {}",
         links.first().map_or("LINK", String::as_str), links.join(", "))]
     NoLinkOfNic { host: String, links: Vec<String> },
+    #[error("--nic {nic}: it is for {}", purpose.name())]
+    NotForTraining { nic: String, purpose: NicUse },
+    #[error("{nic} is no NIC of {host} in the fabric file, by its interface or its GPU: name its link with --nic; \
+             links without a NIC: {}", links.join(", "))]
+    UnknownNic {
+        nic: String,
+        host: String,
+        links: Vec<String>,
+    },
     #[error("{} is not a topology file that NCCL can read", dump.display())]
     Topo { dump: PathBuf, source: TopoError },
     #[error("{} exists already; --force overwrites it", path.display())]
@@ -508,6 +518,7 @@ impl CliError {
             | Self::NoHost { .. }
             | Self::NoHosts
             | Self::NoLinkOfNic { .. }
+            | Self::UnknownNic { .. }
             | Self::NoHostAddress { .. }
             | Self::NoTree(_)
             | Self::Kubernetes(_)
@@ -548,6 +559,8 @@ impl CliError {
             | Self::NoSuchNode { .. }
             | Self::NoHost { .. }
             | Self::NoLinkOfNic { .. }
+            | Self::NotForTraining { .. }
+            | Self::UnknownNic { .. }
             | Self::Topo { .. }
             | Self::NothingToRun { .. }
             | Self::NoVersion { .. }

@@ -1,15 +1,16 @@
 //! `reweave export`: the fabric in the formats of schedulers, and settings for NCCL.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use reweave_common::fabric::Fabric;
-use reweave_common::ids::LinkId;
+use reweave_common::fabric::{Fabric, Nic, NicUse};
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::tree::Group;
 use reweave_formats::kubernetes::{kueue, labels};
 use reweave_formats::nccl::{self, Environment};
-use reweave_formats::nccl_topo::{Net, TopoError, corrected, nics};
+use reweave_formats::nccl_topo::{Net, TopoError, corrected, nearest_gpus, nics};
 use reweave_formats::slurm::{Plugin, Release};
 
 use crate::ask::Reach;
@@ -74,6 +75,10 @@ pub(crate) struct ForNccl {
     /// the links that the coordinator knows
     #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Option<Hostlist>,
+    /// Fabric file with the rails of these hosts, which decide whether a ring may change NICs between hosts
+    /// [NCCL_CROSS_NIC]
+    #[arg(long, value_name = "FABRIC", requires = "hosts")]
+    fabric: Option<PathBuf>,
     /// All-reduce size to optimise for; algorithm and protocol apply to collectives of all sizes
     #[arg(long, value_name = "N", requires = "hosts", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     all_reduce_bytes: Option<u64>,
@@ -112,7 +117,8 @@ pub(crate) struct ForTopo {
     /// File that NCCL wrote there with NCCL_TOPO_DUMP_FILE; - is standard input
     #[arg(long, value_name = "XML")]
     dump: PathBuf,
-    /// Link of a NIC, as in mlx5_0=h0-leaf0; required if the host has several links. May be repeated
+    /// Link of a NIC, as in mlx5_0=h0-leaf0; required if the host has several links, unless the fabric file declares
+    /// the interface or the GPU of its NICs. May be repeated
     #[arg(long, value_name = "NIC=LINK")]
     nic: Vec<String>,
     /// Version of NCCL; input that it would misread is refused
@@ -169,7 +175,11 @@ impl ForNccl {
         let release: nccl::Release = self.nccl.parse()?;
         let mut environment = self.named();
         if let Some(Hostlist(hosts)) = &self.hosts {
-            let found = derived(reach, hosts, self.all_reduce_bytes, self.ranks_per_host)?;
+            let mut found = derived(reach, hosts, self.all_reduce_bytes, self.ranks_per_host)?;
+            if let Some(file) = &self.fabric {
+                let taken = found.take_rails(&input::fabric(file)?, hosts);
+                taken.map_err(|error| error.on(file))?;
+            }
             found.remarks.iter().for_each(|remark| print_note(remark));
             found.complete(&mut environment);
         }
@@ -179,6 +189,7 @@ impl ForNccl {
     fn named(&self) -> Environment {
         Environment {
             devices: self.hca.clone(),
+            cross_nic: None,
             queue_pairs: self.queue_pairs,
             dscp: self.dscp,
             algorithms: self.algorithm.clone(),
@@ -198,34 +209,81 @@ impl ForTopo {
         corrected(&dump, &nets, release).map_err(|source| self.misread(source))
     }
 
-    /// Returns the NICs with their links: all at the host's only link, or each at the link that an option names.
+    /// Returns the NICs with their links: all at the host's only link, each at the link that an option names, or each
+    /// at that of its interface or GPU in the fabric file.
     fn nets(&self, fabric: &Fabric, dump: &str) -> Result<Vec<Net>, CliError> {
         let unknown = || CliError::NoHost {
             name: self.host.clone(),
         };
         let host = fabric.find(&self.host).ok_or_else(unknown)?;
-        let links = fabric.links_of(host);
-        let rate = |link: LinkId| fabric.link(link).rate;
-        if let (true, &[link]) = (self.nic.is_empty(), links) {
+        if !self.nic.is_empty() {
+            let named = self.nic.iter();
+            return named.map(|text| self.named(fabric, host, text)).collect();
+        }
+        if let &[link] = fabric.links_of(host) {
             let all = nics(dump).map_err(|source| self.misread(source))?;
             let all = all.into_iter();
-            let rate = rate(link);
-            return Ok(all.map(|name| Net { name, rate }).collect());
+            return Ok(all.map(|name| net(fabric, name, link)).collect());
         }
-        let at = |text: &String| {
-            let (name, link) = text.split_once('=').unwrap_or((text, ""));
-            let link = fabric.find_link(link).filter(|link| links.contains(link));
-            link.map(|link| Net {
-                name: name.to_owned(),
-                rate: rate(link),
-            })
-        };
-        let nets: Option<Vec<_>> = self.nic.iter().map(at).collect();
-        nets.filter(|nets| !nets.is_empty())
-            .ok_or_else(|| CliError::NoLinkOfNic {
+        let declared = declared_nics(fabric, host);
+        if declared.is_empty() {
+            return Err(self.no_link_of_nic(fabric, host));
+        }
+        self.matched(fabric, &declared, dump)
+    }
+
+    fn named(&self, fabric: &Fabric, host: NodeId, text: &str) -> Result<Net, CliError> {
+        let (name, link) = text.split_once('=').unwrap_or((text, ""));
+        let link = fabric.find_link(link);
+        let link = link.filter(|link| fabric.links_of(host).contains(link));
+        let link = link.ok_or_else(|| self.no_link_of_nic(fabric, host))?;
+        let purpose = fabric.nic_at(link).map(|nic| fabric.nic(nic).purpose);
+        match purpose.filter(|&purpose| purpose != NicUse::Training) {
+            Some(purpose) => Err(CliError::NotForTraining {
+                nic: text.to_owned(),
+                purpose,
+            }),
+            None => Ok(net(fabric, name.to_owned(), link)),
+        }
+    }
+
+    fn no_link_of_nic(&self, fabric: &Fabric, host: NodeId) -> CliError {
+        let links = fabric.links_of(host).iter();
+        CliError::NoLinkOfNic {
+            host: self.host.clone(),
+            links: links.map(|&link| fabric.link_name(link)).collect(),
+        }
+    }
+
+    /// Returns the NICs of the dump that are in the file, and prints a line for each. A NIC of the dump that is not is
+    /// left as it is, unless the file has one that is not in the dump: they may be the same.
+    fn matched(&self, fabric: &Fabric, file: &[&Nic], dump: &str) -> Result<Vec<Net>, CliError> {
+        let names = nics(dump).map_err(|source| self.misread(source))?;
+        let gpus = nearest_gpus(dump).map_err(|source| self.misread(source))?;
+        let mut missing = Vec::new();
+        let mut nets: Vec<Net> = Vec::new();
+        for nic in file {
+            match name_of(nic, file, &names, &gpus) {
+                Some(name) => nets.push(net(fabric, name, nic.link)),
+                None => missing.push(fabric.link_name(nic.link)),
+            }
+        }
+        let is_left = |name: &&String| nets.iter().all(|net| net.name != **name);
+        let left: Vec<_> = names.iter().filter(is_left).collect();
+        if let (Some(nic), false) = (left.first(), missing.is_empty()) {
+            return Err(CliError::UnknownNic {
+                nic: (*nic).clone(),
                 host: self.host.clone(),
-                links: links.iter().map(|&link| fabric.link_name(link)).collect(),
-            })
+                links: missing,
+            });
+        }
+        nets.iter().for_each(print_net);
+        for name in left {
+            print_note(&format!(
+                "{name}: not for training; it stays as NCCL found it"
+            ));
+        }
+        Ok(nets)
     }
 
     fn misread(&self, source: TopoError) -> CliError {
@@ -234,4 +292,54 @@ impl ForTopo {
             source,
         }
     }
+}
+
+/// Returns the training NICs of which the file gives the interface or the GPU.
+fn declared_nics(fabric: &Fabric, host: NodeId) -> Vec<&Nic> {
+    let nics = fabric.training_nics(host).into_iter();
+    let nics = nics.map(|id| fabric.nic(id));
+    nics.filter(|nic| nic.interface.is_some() || nic.gpu.is_some())
+        .collect()
+}
+
+fn net(fabric: &Fabric, name: String, link: LinkId) -> Net {
+    let nic = fabric.nic_at(link).filter(|_| fabric.has_declared_nics());
+    let nic = nic.map(|id| fabric.nic(id));
+    Net {
+        name,
+        rate: fabric.link(link).rate,
+        rail: nic.map(|nic| nic.rail),
+        plane: nic.and_then(|nic| nic.plane),
+    }
+}
+
+fn print_net(net: &Net) {
+    let rail = net
+        .rail
+        .map_or(String::new(), |rail| format!("rail {rail}, "));
+    print_note(&format!("{}: {rail}{}", net.name, net.rate));
+}
+
+/// Returns NCCL's name of a NIC: that of its interface, or of the only NIC that is nearest to its GPU.
+fn name_of(
+    nic: &Nic,
+    file: &[&Nic],
+    names: &[String],
+    gpus: &BTreeMap<String, u16>,
+) -> Option<String> {
+    let by_interface = names
+        .iter()
+        .find(|name| nic.interface.as_ref() == Some(*name));
+    if let Some(name) = by_interface {
+        return Some(name.clone());
+    }
+    let gpu = nic.gpu?;
+    let is_alone = file.iter().filter(|it| it.gpu == Some(gpu)).count() == 1;
+    let is_interface = |name: &String| file.iter().any(|it| it.interface.as_ref() == Some(name));
+    let near = gpus
+        .iter()
+        .filter(|(name, near)| **near == gpu && !is_interface(name));
+    let mut near = near.map(|(name, _)| name.clone()).filter(|_| is_alone);
+    let first = near.next();
+    first.filter(|_| near.next().is_none())
 }

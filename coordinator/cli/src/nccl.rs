@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use reweave_common::fabric::Fabric;
 use reweave_common::operator::{Lanes, Request, Response};
 use reweave_formats::nccl::Environment;
+use reweave_formats::nccl_rails::{CrossNic, cross_nic};
 use reweave_sim::tuning::{Combination, Protocol};
 
 use crate::ask::{Coordinator, Reach};
@@ -15,6 +17,7 @@ use crate::plan::tuner::quickest;
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Derived {
     pub(crate) devices: Vec<String>,
+    pub(crate) cross_nic: Option<CrossNic>,
     pub(crate) queue_pairs: Option<u32>,
     pub(crate) algorithm: Option<String>,
     pub(crate) protocol: Option<String>,
@@ -63,6 +66,28 @@ impl Derived {
         }
     }
 
+    /// Lets NCCL change rails between hosts unless each rail connects them by itself. A rail without a device in use is
+    /// down, drained, or absent at one of them.
+    pub(crate) fn take_rails(&mut self, fabric: &Fabric, hosts: &[String]) -> Result<(), CliError> {
+        let find = |name: &String| {
+            let unknown = || CliError::NoHost { name: name.clone() };
+            fabric.find(name).ok_or_else(unknown)
+        };
+        let hosts: Vec<_> = hosts.iter().map(find).collect::<Result<_, _>>()?;
+        let rails = hosts.iter().map(|&host| fabric.training_nics(host).len());
+        let used = self.devices.len();
+        let is_any_unused = used > 0 && rails.max().is_some_and(|rails| rails > used);
+        let by_file = cross_nic(fabric, &hosts);
+        self.cross_nic = by_file.map(|by_file| {
+            if is_any_unused {
+                CrossNic::Allowed
+            } else {
+                by_file
+            }
+        });
+        Ok(())
+    }
+
     /// Sets algorithm and protocol. NCCL picks LL128 by itself on tested hardware, and no setting may force it
     /// elsewhere.
     fn take_best(&mut self, (algorithm, protocol): Combination) {
@@ -82,6 +107,7 @@ impl Derived {
         if environment.devices.is_empty() {
             environment.devices = self.devices;
         }
+        environment.cross_nic = environment.cross_nic.or(self.cross_nic);
         environment.queue_pairs = environment.queue_pairs.or(self.queue_pairs);
         if environment.algorithms.is_empty() {
             environment.algorithms.extend(self.algorithm);
@@ -114,7 +140,6 @@ impl Derived {
 
 #[cfg(test)]
 mod tests {
-    use reweave_common::fabric::Fabric;
     use reweave_common::operator::Lane;
     use reweave_sim::collectives::Algorithm;
 
@@ -147,6 +172,24 @@ mod tests {
         let expected = "NCCL_IB_HCA==mlx5_0,mlx5_2\nNCCL_IB_QPS_PER_CONNECTION=1\n\
                         NCCL_ALGO=allreduce:tree\nNCCL_PROTO=simple\n";
         assert_eq!(emitted, expected);
+    }
+
+    /// Two devices are in use.
+    #[test]
+    fn unused_rail_lets_nccl_cross() {
+        let rails = |count: u32| {
+            let text = format!(
+                "kind = \"rails\"\npods = 1\nhosts_per_pod = 2\nrails = {count}\nspines = 1\n\
+                 host_gbps = 100\nuplink_gbps = 100"
+            );
+            let fabric = Fabric::parse("fabric.toml", &text).unwrap();
+            let mut found = found();
+            let hosts = ["h0", "h1"].map(str::to_owned);
+            found.take_rails(&fabric, &hosts).unwrap();
+            found.cross_nic
+        };
+        assert_eq!(rails(2), Some(CrossNic::Never));
+        assert_eq!(rails(3), Some(CrossNic::Allowed));
     }
 
     #[test]

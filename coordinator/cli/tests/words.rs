@@ -330,3 +330,79 @@ fn nccl_topology_gets_link_speed() {
     );
     refused("h0 --nccl 2.5", "it came with 2.6");
 }
+
+/// A host with a NIC on each of two rails, known by its interface and by its GPU, and one for storage.
+const RAILS_FILE: &str = r#"
+kind = "graph"
+node = [
+  { name = "h0", role = "host" }, { name = "h1", role = "host" },
+  { name = "leaf0", role = "switch" }, { name = "leaf1", role = "switch" },
+]
+link = [{ a = "leaf0", b = "leaf1", gbps = 100 }]
+nic = [
+  { host = "h0", to = "leaf0", gbps = 100, rail = 0, interface = "eth0" },
+  { host = "h0", to = "leaf1", gbps = 200, rail = 1, gpu = 3 },
+  { host = "h0", to = "leaf0", gbps = 25, use = "storage", interface = "eth8" },
+  { host = "h1", to = "leaf0", gbps = 100, rail = 0 }, { host = "h1", to = "leaf1", gbps = 100, rail = 1 },
+]
+"#;
+
+/// The second NIC has a name that is in no file, and is beside GPU 3.
+const RAILS_DUMP: &str = r#"<system version="1"><cpu numaid="0">
+<nic><net name="eth0" dev="0" speed="1"/></nic>
+<pci busid="0000:15:00.0"><pci busid="0000:16:00.0"><gpu dev="3"/></pci>
+<pci busid="0000:17:00.0"><nic><net name="mlx5_7" dev="1" speed="1"/></nic></pci></pci>
+<nic><net name="mlx5_9" dev="2" speed="1"/></nic>
+</cpu></system>
+"#;
+
+#[test]
+fn nccl_topology_follows_declared_nics() {
+    let folder = files();
+    let write = |name: &str, text: &str| {
+        fs::write(folder.path().join(name), text).expect("there is room");
+    };
+    write("rails.toml", RAILS_FILE);
+    write("dump.xml", RAILS_DUMP);
+    let run = |more: &str| {
+        let words =
+            format!("export nccl-topo --fabric rails.toml --dump dump.xml --host h0 {more}");
+        let mut asked = Command::new(REWEAVE_PROGRAM);
+        asked
+            .args(words.split_whitespace())
+            .current_dir(folder.path());
+        let output = asked.output().expect("it runs");
+        let [out, said] = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        (output.status.code(), out, said)
+    };
+    let (code, text, said) = run("--nccl 2.30");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        text.contains("name=\"eth0\" dev=\"0\" speed=\"100000\" rail=\"0\"/>"),
+        "{text}"
+    );
+    assert!(
+        text.contains("name=\"mlx5_7\" dev=\"1\" speed=\"200000\" rail=\"1\"/>"),
+        "{text}"
+    );
+    assert!(
+        text.contains("name=\"mlx5_9\" dev=\"2\" speed=\"1\"/>"),
+        "{text}"
+    );
+    assert!(said.contains("mlx5_7: rail 1, 200.0 Gb/s"), "{said}");
+    let (code, _, said) = run("--nic eth8=h0-leaf0.1");
+    assert_eq!(code, Some(2));
+    assert!(
+        said.contains("--nic eth8=h0-leaf0.1: it is for storage"),
+        "{said}"
+    );
+    write("rails.toml", &RAILS_FILE.replace("gpu = 3", "gpu = 4"));
+    let (code, _, said) = run("");
+    assert_eq!(code, Some(2));
+    assert!(
+        said.contains("mlx5_7 is no NIC of h0 in the fabric file"),
+        "{said}"
+    );
+    assert!(said.contains("links without a NIC: h0-leaf1"), "{said}");
+}

@@ -12,6 +12,7 @@ pub mod hostlist;
 pub mod kubernetes;
 pub mod nccl;
 pub mod nccl_inspector;
+pub mod nccl_rails;
 pub mod nccl_topo;
 pub mod optical;
 mod pickle;

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use crate::nccl_rails::CrossNic;
+
 /// As `ncclGetVersion` and the file name of the library tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release(u16, u16);
@@ -40,6 +42,7 @@ pub enum NcclError {
 
 const MAX_QUEUE_PAIRS: u32 = 128;
 const EXACT_HCA_SINCE: Release = Release(2, 5);
+const CROSS_NIC_SINCE: Release = Release(2, 5);
 const QPS_PER_CONNECTION_SINCE: Release = Release(2, 10);
 const PROFILER_V4_SINCE: Release = Release(2, 27);
 /// Until then a list was for all-reduces, and others had what they need; since then it holds for each kind of collective,
@@ -73,6 +76,7 @@ const PROTOCOLS: [(&str, Release); 3] = [
 pub struct Environment {
     /// By name and, behind a colon, their port.
     pub devices: Vec<String>,
+    pub cross_nic: Option<CrossNic>,
     pub queue_pairs: Option<u32>,
     pub dscp: Option<u8>,
     pub algorithms: Vec<String>,
@@ -132,6 +136,7 @@ impl Environment {
     pub fn variables(&self, release: Release) -> Result<Vec<(&'static str, String)>, NcclError> {
         let variables = [
             ("NCCL_IB_HCA", self.devices(release)?),
+            ("NCCL_CROSS_NIC", self.cross_nic(release)?),
             ("NCCL_IB_QPS_PER_CONNECTION", self.queue_pairs(release)?),
             ("NCCL_IB_TC", self.traffic_class()?),
             ("NCCL_ALGO", self.algorithms(release)?),
@@ -161,6 +166,14 @@ impl Environment {
                 Ok(Some(format!("={}", self.devices.join(","))))
             }
         }
+    }
+
+    fn cross_nic(&self, release: Release) -> Result<Option<String>, NcclError> {
+        let Some(cross_nic) = self.cross_nic else {
+            return Ok(None);
+        };
+        release.has(CROSS_NIC_SINCE, "NCCL_CROSS_NIC")?;
+        Ok(Some(cross_nic.value().to_string()))
     }
 
     fn queue_pairs(&self, release: Release) -> Result<Option<String>, NcclError> {
@@ -246,13 +259,15 @@ mod tests {
     fn only_chosen_nccl_variables_are_written() {
         let all = Environment {
             devices: texts(&["mlx5_0", "mlx5_1:1"]),
+            cross_nic: Some(CrossNic::Never),
             queue_pairs: Some(4),
             dscp: Some(26),
             algorithms: texts(&["ring", "tree"]),
             protocols: texts(&["simple"]),
             profiler: Some("/usr/lib/reweave/p.so".to_owned()),
         };
-        let expected = "NCCL_IB_HCA==mlx5_0,mlx5_1:1\nNCCL_IB_QPS_PER_CONNECTION=4\nNCCL_IB_TC=104\n\
+        let expected = "NCCL_IB_HCA==mlx5_0,mlx5_1:1\nNCCL_CROSS_NIC=0\n\
+                        NCCL_IB_QPS_PER_CONNECTION=4\nNCCL_IB_TC=104\n\
                         NCCL_ALGO=ring,tree\nNCCL_PROTO=simple\nNCCL_PROFILER_PLUGIN=/usr/lib/reweave/p.so\n";
         assert_eq!(all.emit(release("2.28.9")).unwrap(), expected);
         assert_eq!(Environment::default().emit(release("2.28")).unwrap(), "");
@@ -288,6 +303,11 @@ mod tests {
             ..Environment::default()
         };
         assert!(refused(&devices, "2.4").contains("NCCL_IB_HCA with whole names"));
+        let crossing = Environment {
+            cross_nic: Some(CrossNic::Allowed),
+            ..Environment::default()
+        };
+        assert!(refused(&crossing, "2.4").contains("NCCL_CROSS_NIC: it came with 2.5"));
         assert!(refused(&pairs(129), "2.28").starts_with("129 queue pairs"));
         assert!("3.0".parse::<Release>().is_err() && "2".parse::<Release>().is_err());
     }

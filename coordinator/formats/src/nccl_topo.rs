@@ -1,4 +1,5 @@
-//! NCCL's own picture of a host (`NCCL_TOPO_DUMP_FILE`), corrected by what only the network knows: how fast a NIC's link is.
+//! NCCL's own picture of a host (`NCCL_TOPO_DUMP_FILE`), corrected by what only the network knows: how fast a NIC's link
+//! is, and on which rail.
 //!
 //! NCCL believes what stands in the file of `NCCL_TOPO_FILE` and finds out the rest by itself, but of a NIC that is in it, it
 //! finds out nothing more: not where it hangs on the bus. So the picture is one that NCCL has drawn, and only corrected here.
@@ -6,6 +7,7 @@
 //! Its reader is no reader of XML: it decodes no entity, drops the 17th attribute, passes over elements that it does not
 //! know with all that is in them, and takes 10 Gb/s for a speed of nothing. What it would misread is refused.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use reweave_common::units::Rate;
@@ -19,6 +21,8 @@ use crate::nccl::{NcclError, Release};
 pub struct Net {
     pub name: String,
     pub rate: Rate,
+    pub rail: Option<u16>,
+    pub plane: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -73,9 +77,13 @@ pub enum TopoError {
 }
 
 const TOPO_FILE_SINCE: Release = Release::of(2, 6);
+/// 2.30.7 reads them of a NIC. Releases before pass over attributes that they do not know.
+const RAIL_SINCE: Release = Release::of(2, 30);
 /// One more is read over another's memory before 2.8.
 const MAX_VALUE_BYTES: usize = 253;
 const MAX_ATTRIBUTES: usize = 16;
+/// What is written of a NIC.
+const NET_ATTRIBUTES: [&str; 3] = ["speed", "rail", "plane"];
 const MAX_SPEED_MBPS: u64 = i32::MAX as u64;
 
 /// What NCCL knows to be in what, and since when.
@@ -112,8 +120,13 @@ pub fn corrected(dump: &str, nets: &[Net], release: Release) -> Result<String, T
     }
     is_readable(system, release)?;
     are_known(system, nets)?;
+    let mut nets = nets.to_vec();
+    for net in nets.iter_mut().filter(|_| release < RAIL_SINCE) {
+        net.rail = None;
+        net.plane = None;
+    }
     let mut text = String::new();
-    write(system, nets, 0, &mut text);
+    write(system, &nets, 0, &mut text);
     Ok(text)
 }
 
@@ -146,6 +159,29 @@ pub fn nics(dump: &str) -> Result<Vec<String>, TopoError> {
     Ok(names(document.root_element()).map(str::to_owned).collect())
 }
 
+/// The GPU that each NIC of a picture is nearest to on the bus, by number, where it is one alone.
+pub fn nearest_gpus(dump: &str) -> Result<BTreeMap<String, u16>, TopoError> {
+    let document = Document::parse(dump).map_err(TopoError::NotXml)?;
+    let system = document.root_element();
+    let nets = system.descendants().filter(|it| it.has_tag_name("net"));
+    let near = nets.filter_map(|net| Some((net.attribute("name")?.to_owned(), nearest_gpu(net)?)));
+    Ok(near.collect())
+}
+
+/// Behind the nearest bridge that has any.
+fn nearest_gpu(net: Node<'_, '_>) -> Option<u16> {
+    let bridges = net.ancestors().filter(|it| it.has_tag_name("pci"));
+    let mut gpus = bridges.map(|bridge| {
+        let gpus = bridge.descendants().filter(|it| it.has_tag_name("gpu"));
+        let numbers = gpus.map(|gpu| gpu.attribute("dev").and_then(|dev| dev.parse().ok()));
+        numbers.collect::<Vec<Option<u16>>>()
+    });
+    match gpus.find(|gpus| !gpus.is_empty())?[..] {
+        [only] => only,
+        _ => None,
+    }
+}
+
 fn names<'a>(system: Node<'a, '_>) -> impl Iterator<Item = &'a str> {
     let nets = system.descendants().filter(|it| it.has_tag_name("net"));
     nets.filter_map(|net| net.attribute("name"))
@@ -176,7 +212,7 @@ fn is_readable(system: Node<'_, '_>, release: Release) -> Result<(), TopoError> 
     }
     for element in elements() {
         is_known(element, release)?;
-        values_are_read(element)?;
+        values_are_read(element, release)?;
         let children = element.children().filter(Node::is_element).count();
         let what = format!("elements in one {}", element.tag_name().name());
         too_many(what, children, most_in_one)?;
@@ -229,10 +265,15 @@ fn is_known(element: Node<'_, '_>, release: Release) -> Result<(), TopoError> {
     }
 }
 
-fn values_are_read(element: Node<'_, '_>) -> Result<(), TopoError> {
+fn values_are_read(element: Node<'_, '_>, release: Release) -> Result<(), TopoError> {
     let tag = element.tag_name().name();
-    let count =
-        element.attributes().count() + usize::from(tag == "net" && !element.has_attribute("speed"));
+    let written: &[&str] = match tag {
+        "net" if release < RAIL_SINCE => &NET_ATTRIBUTES[..1],
+        "net" => &NET_ATTRIBUTES,
+        _ => &[],
+    };
+    let added = written.iter().filter(|name| !element.has_attribute(**name));
+    let count = element.attributes().count() + added.count();
     if count > MAX_ATTRIBUTES {
         return Err(TopoError::Attributes {
             line: line(element),
@@ -256,6 +297,19 @@ fn values_are_read(element: Node<'_, '_>) -> Result<(), TopoError> {
     }
 }
 
+/// Those that are known.
+fn attributes(net: &Net) -> Vec<(&'static str, u64)> {
+    let values = [
+        Some(mbps(net.rate)),
+        net.rail.map(u64::from),
+        net.plane.map(u64::from),
+    ];
+    let known = NET_ATTRIBUTES.into_iter().zip(values);
+    known
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+}
+
 /// As NCCL writes it: it knows spaces between attributes and nothing else.
 fn write(element: Node<'_, '_>, nets: &[Net], depth: usize, text: &mut String) {
     let tag = element.tag_name().name();
@@ -263,13 +317,14 @@ fn write(element: Node<'_, '_>, nets: &[Net], depth: usize, text: &mut String) {
         .iter()
         .find(|net| tag == "net" && element.attribute("name") == Some(&net.name));
     let _ = write!(text, "{:depth$}<{tag}", "");
+    let own = net.map(attributes).unwrap_or_default();
     for attribute in element.attributes() {
-        if net.is_none() || attribute.name() != "speed" {
+        if own.iter().all(|(name, _)| *name != attribute.name()) {
             let _ = write!(text, " {}=\"{}\"", attribute.name(), attribute.value());
         }
     }
-    if let Some(net) = net {
-        let _ = write!(text, " speed=\"{}\"", mbps(net.rate));
+    for (name, value) in own {
+        let _ = write!(text, " {name}=\"{value}\"");
     }
     let mut children = element.children().filter(Node::is_element).peekable();
     if children.peek().is_none() {
@@ -299,6 +354,8 @@ mod tests {
         Net {
             name: name.to_owned(),
             rate: Rate::from_gbps(gbps).unwrap(),
+            rail: None,
+            plane: None,
         }
     }
 
@@ -314,6 +371,29 @@ mod tests {
         assert_eq!(text, CORRECTED_TOPO);
         assert_eq!(nics(&text).unwrap(), ["mlx5_0", "mlx5_1"]);
         assert_eq!(corrected(&text, &nets, release("2.28")).unwrap(), text);
+    }
+
+    #[test]
+    fn rail_is_written_for_later_releases() {
+        let nets = [Net {
+            rail: Some(3),
+            plane: Some(1),
+            ..net("mlx5_1", 25.0)
+        }];
+        let text = corrected(TOPO_DUMP, &nets, release("2.30")).unwrap();
+        let written = "gdr=\"1\" speed=\"25000\" rail=\"3\" plane=\"1\"/>";
+        assert!(text.contains(written), "{text}");
+        assert_eq!(corrected(&text, &nets, release("2.30")).unwrap(), text);
+        let earlier = corrected(TOPO_DUMP, &nets, release("2.29")).unwrap();
+        assert!(!earlier.contains("rail"), "{earlier}");
+    }
+
+    #[test]
+    fn nic_beside_one_gpu_is_known() {
+        let near = nearest_gpus(TOPO_DUMP).unwrap();
+        assert_eq!(near, [("mlx5_0".to_owned(), 0)].into());
+        let two = TOPO_DUMP.replace("<gpu dev=\"0\"", "<gpu dev=\"1\"/><gpu dev=\"0\"");
+        assert_eq!(nearest_gpus(&two).unwrap(), BTreeMap::new());
     }
 
     /// By a reader of XML: elements and attributes, but for the speeds.

@@ -56,10 +56,11 @@ impl Cluster {
             keep_hosts(&mut found, hosts);
         }
         let wanted = Wanted::of(&found, hosts.is_some());
+        let rails = discover::rails(&found);
         let status = coordinator.status()?;
         let remarks = weigh(&mut found, &status.links, &causes(&mut coordinator)?);
         wanted.are_reached(&found, &status.agents, &remarks)?;
-        let fabric = Fabric::parse("the cluster", &discover::text(&found));
+        let fabric = Fabric::parse("the cluster", &discover::text_on_rails(&found, &rails));
         let fabric = fabric.map_err(CliError::Input)?;
         let measured = pairs::ask(&mut coordinator)?;
         Ok(Self {

@@ -145,9 +145,11 @@ impl Ranks {
     }
 }
 
-/// Returns the hosts in the order of their names.
+/// Returns the hosts in the order of their names, without those whose NICs are all for storage or management.
 fn by_name(fabric: &Fabric) -> Vec<NodeId> {
+    let trains = |host| fabric.nics_of(host).is_empty() || !fabric.training_nics(host).is_empty();
     let hosts = fabric.nodes().filter(|(_, node)| node.role != Role::Switch);
+    let hosts = hosts.filter(|&(host, _)| !fabric.has_declared_nics() || trains(host));
     let mut hosts: Vec<_> = hosts.map(|(id, node)| (node.name.clone(), id)).collect();
     hosts.sort();
     hosts.into_iter().map(|(_, id)| id).collect()

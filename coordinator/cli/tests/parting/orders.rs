@@ -156,3 +156,24 @@ async fn nccl_export_uses_links_of_job() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
     assert!(text(&output.stderr).contains("came with 2.10"));
 }
+
+/// Two devices are in use: a third rail without one lets NCCL change rails.
+#[tokio::test(flavor = "multi_thread")]
+async fn nccl_export_follows_rails_of_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for (rails, cross_nic) in [(2, 0), (3, 2)] {
+        let file = folder.path().join(format!("{rails}.toml"));
+        let fabric = format!(
+            "kind = \"rails\"\npods = 1\nhosts_per_pod = 2\nrails = {rails}\nspines = 1\n\
+             host_gbps = 100\nuplink_gbps = 100\n"
+        );
+        std::fs::write(&file, fabric).unwrap();
+        let file = file.display().to_string();
+        let words = ["export", "nccl", "--hosts", "h[0-1]", "--fabric", &file];
+        let (_, output) = played(&words, &[lanes()], false).await;
+        let expected = format!(
+            "NCCL_IB_HCA==mlx5_0,mlx5_2\nNCCL_CROSS_NIC={cross_nic}\nNCCL_IB_QPS_PER_CONNECTION=4\n"
+        );
+        assert_eq!(text(&output.stdout), expected);
+    }
+}

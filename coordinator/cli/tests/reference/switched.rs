@@ -451,7 +451,22 @@ fn ranks_on_rails() -> Result<(), Failed> {
     let lines = String::from_utf8(output.stdout)?;
     let blocks: String = lines.lines().filter_map(|line| line.get(2..3)).collect();
     let slots = lines.lines().all(|line| line.ends_with(" slots=1"));
-    holds(slots && blocks.len() == 16, &lines)
+    holds(slots && blocks.len() == 16, &lines)?;
+    ranks_on_declared_rails()
+}
+
+/// Storage NICs change nothing, though their switches are as near as leaves.
+fn ranks_on_declared_rails() -> Result<(), Failed> {
+    let pods = "kind = \"rails\"\npods = 2\nhosts_per_pod = 4\nrails = 2\nspines = 2\n\
+                host_gbps = 100\nuplink_gbps = 10\n";
+    let stored = format!("{pods}storage_nics = 2\n");
+    let job = JOB.replace("data = 16", "data = 8");
+    let files = [("a.toml", pods), ("b.toml", &*stored), ("job.toml", &*job)];
+    let desk = Desk::with(&files)?;
+    let answer = |fabric: &str| desk.json(&format!("ranks --fabric {fabric}.toml --job job.toml"));
+    let (plain, stored) = (answer("a")?, answer("b")?);
+    let is_by_pod = plain["groups"] == serde_json::json!([[0, 1, 2, 3], [4, 5, 6, 7]]);
+    holds(is_by_pod && plain == stored, &format!("{plain} {stored}"))
 }
 
 fn ranks_on_a_tree() -> Result<(), Failed> {

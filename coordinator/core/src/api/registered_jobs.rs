@@ -14,7 +14,6 @@ use reweave_common::operator::{
 use reweave_common::plan::Plan;
 use reweave_common::units::Rate;
 use reweave_design::placement::{self, Demand, Pairs, Placed};
-use reweave_repair::causes::PairFacts;
 
 use super::LeaderView;
 use super::jobs::host;
@@ -365,17 +364,18 @@ fn in_ring<'a>(
     }
 }
 
-/// The measured pairs. For hosts with several rails, no single pair shows what all rails carry.
+/// The measured pairs, each over all rails of both hosts.
 fn pairs(world: &World<'_>) -> Pairs {
-    let measured = measured(world);
-    let is_railed = measured.iter().any(|(pair, _)| pair.rail > 0);
-    let alone = measured.into_iter().filter(|_| !is_railed);
     let fabric = world.fabric();
-    let rate = |(pair, _): (PairFacts, _)| {
-        let ends = (fabric.find(&pair.from)?, fabric.find(&pair.to)?);
-        Some((ends, pair.gbps * 1e9))
-    };
-    alone.filter_map(rate).collect()
+    let mut rails: BTreeMap<_, BTreeMap<u32, f64>> = BTreeMap::new();
+    for (pair, _) in measured(world) {
+        if let (Some(from), Some(to)) = (fabric.find(&pair.from), fabric.find(&pair.to)) {
+            let of_pair = rails.entry((from, to)).or_default();
+            of_pair.insert(pair.rail, pair.gbps * 1e9);
+        }
+    }
+    let together = |(ends, rails)| Some((ends, placement::over_all(fabric, ends, &rails)?));
+    rails.into_iter().filter_map(together).collect()
 }
 
 /// Objections: missing agents, findings on the hosts and their links, and other jobs that use the hosts.

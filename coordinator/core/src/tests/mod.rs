@@ -38,6 +38,7 @@ mod parallel_links;
 mod plan_control;
 mod policy;
 mod probing;
+mod rail_jobs;
 mod rails;
 mod rank_order;
 mod rank_reports;

@@ -59,7 +59,7 @@ pub(super) fn registered(cluster: &mut Cluster) -> Vec<RegisteredJob> {
     }
 }
 
-fn gate(cluster: &mut Cluster, hosts: &[&str]) -> Allocation {
+pub(super) fn gate(cluster: &mut Cluster, hosts: &[&str]) -> Allocation {
     gate_of(cluster, None, hosts)
 }
 

@@ -257,7 +257,8 @@ fn pairs(world: &World<'_>) -> Vec<PairFacts> {
     measured.map(|(pair, _)| pair).collect()
 }
 
-/// The slowest of the paths from each host to each other between NICs for training, and the time of its measurement.
+/// The slowest of the paths from each host to each other on each rail, and the time of its measurement. NICs for
+/// storage or management do not count.
 pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
     let known = world.known;
     let mut rates: BTreeMap<Between, (Rate, Moment)> = BTreeMap::new();

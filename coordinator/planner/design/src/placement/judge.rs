@@ -70,15 +70,13 @@ impl Judge {
         sends.flat_map(|(from, sends)| sends.iter().map(move |&(to, bytes)| ([from, to], bytes)))
     }
 
-    /// Returns the bytes between hosts at different switches.
+    /// Returns the bytes between hosts at different switches; on rails, between different leaves.
     pub(super) fn crossing(&self, order: &[usize]) -> f64 {
-        let spot = |place: usize| self.spot(order[place]);
-        let crossing = self
-            .sent()
-            .filter(|([from, to], _)| spot(*from) != spot(*to));
-        crossing
-            .map(|(_, bytes)| bytes)
-            .fold(0.0, |sum, bytes| sum + bytes)
+        let crossing = self.sent().map(|(ends, bytes)| {
+            let spots = ends.map(|place| self.spot(order[place]));
+            bytes * self.spots.crossing(spots)
+        });
+        crossing.fold(0.0, |sum, bytes| sum + bytes)
     }
 
     pub(super) fn loads(&self, order: &[usize]) -> Loads {
@@ -139,12 +137,13 @@ impl Judge {
 
     /// The assignment does not matter if all ports are equal.
     fn slowest_host(&self, order: &[usize]) -> f64 {
-        let sum = |pairs: &[(usize, f64)]| pairs.iter().map(|(_, bytes)| bytes).sum::<f64>();
+        let time = |place: usize, pairs: &[(usize, f64)]| {
+            let exchanged = pairs.iter();
+            let exchanged = exchanged.map(|&(other, bytes)| (self.spot(order[other]), bytes));
+            self.spots.port_s(self.spot(order[place]), exchanged)
+        };
         (0..self.places)
-            .map(|place| {
-                sum(&self.sends[place]).max(sum(&self.receives[place]))
-                    / self.spots.ports[order[place]]
-            })
+            .map(|place| time(place, &self.sends[place]).max(time(place, &self.receives[place])))
             .fold(0.0, f64::max)
     }
 

@@ -1,6 +1,8 @@
 //! Assigns hosts to places of a job: places with much traffic between them get close hosts, narrow links get little
 //! traffic, and slow links are avoided.
 //!
+//! On rails, a pair of hosts sends as much over each rail that both have, from leaf to leaf.
+//!
 //! An order is judged by its slowest host port, link or measured pair, and then by the total time of all links. Few
 //! places are tried in all orders. Many are improved by exchanging two hosts, from several starts, within the work
 //! limit.
@@ -8,6 +10,7 @@
 mod demand;
 mod judge;
 mod pairs;
+mod ports;
 mod search;
 mod spots;
 #[cfg(test)]
@@ -21,7 +24,7 @@ use reweave_common::ids::NodeId;
 
 pub use demand::Demand;
 use judge::Judge;
-pub use pairs::read_pairs;
+pub use pairs::{over_all, read_pairs};
 pub use tiers::tiers;
 
 /// Measured rates between hosts, in bits per second; pairs that are not here were not measured.

@@ -5,7 +5,8 @@
 //! h0,h5,92.5
 //! ```
 //!
-//! With a column `rail` each rail of a pair has a line.
+//! With a column `rail` each rail of a pair has a line. A pair is as fast as its slowest line on all of its rails.
+//! Without that column, a line is for all rails together.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ const RAIL_COLUMN: &str = "rail";
 pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, InputError> {
     let columns = CsvColumns::parse(file, text, &KNOWN_COLUMNS, &REQUIRED_COLUMNS)?;
     let mut pairs: BTreeMap<_, BTreeMap<u32, f64>> = BTreeMap::new();
+    let mut is_by_rail = false;
     for row in columns.rows(text) {
         let row = row?;
         let (from, to) = (host(&row, "from", fabric)?, host(&row, "to", fabric)?);
@@ -41,13 +43,24 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
             let message = format!("all links of one of the two carry {most} Gb/s");
             return Err(row.error("gbps", message));
         }
-        let rail = row.parsed(RAIL_COLUMN)?.unwrap_or(0);
+        let rail: Option<u32> = row.parsed(RAIL_COLUMN)?;
+        is_by_rail |= rail.is_some();
         let rails = pairs.entry((from, to)).or_default();
-        if rails.insert(rail, rate.bits_per_s() as f64).is_some() {
+        if rails
+            .insert(rail.unwrap_or(0), rate.bits_per_s() as f64)
+            .is_some()
+        {
             return Err(row.error("to", "this pair was listed before"));
         }
     }
-    let together = |(ends, rails)| Some((ends, over_all(&rails)?));
+    let together = |(ends, rails): (_, BTreeMap<u32, f64>)| {
+        let rate = if is_by_rail {
+            over_all(fabric, ends, &rails)
+        } else {
+            rails.into_values().next()
+        };
+        Some((ends, rate?))
+    };
     Ok(pairs.into_iter().filter_map(together).collect())
 }
 
@@ -57,10 +70,16 @@ fn beyond(rate: Rate, from: NodeId, to: NodeId, fabric: &Fabric) -> Option<Rate>
     most.is_exceeded_by(rate.gbps()).then_some(most)
 }
 
-/// Each carries as much, and so the slowest is what all wait for.
-fn over_all(rails: &BTreeMap<u32, f64>) -> Option<f64> {
+/// Returns the rate of a pair of hosts over all their rails, in bits per second, from the rates that were measured rail
+/// by rail. Each rail carries as much, so all wait for the slowest; rails without a measurement count too.
+pub fn over_all(
+    fabric: &Fabric,
+    (from, to): (NodeId, NodeId),
+    rails: &BTreeMap<u32, f64>,
+) -> Option<f64> {
     let slowest = rails.values().copied().reduce(f64::min)?;
-    Some(slowest * rails.len() as f64)
+    let count = rails.len().max(fabric.common_rails(from, to));
+    Some(slowest * count as f64)
 }
 
 fn host(row: &CsvRow<'_>, key: &str, fabric: &Fabric) -> Result<NodeId, InputError> {

@@ -1,35 +1,41 @@
 //! Attachment points of hosts, and the links between them.
 //!
-//! Hosts with links of the same rates to the same neighbours share a *spot*. Traffic between spots is spread evenly
+//! Hosts with links of the same rates to the same neighbours share a *spot*; on rails, hosts with training NICs of the
+//! same rails and rates at the same leaves. Traffic between spots is spread evenly over rails, from leaf to leaf, and
 //! over equal-cost links, as hashing does on average, whatever their rates. Links with equal shares of all traffic are
 //! merged into one, at the lowest of their rates.
 
 use std::collections::BTreeMap;
 
 use reweave_common::fabric::Fabric;
-use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::ids::{LinkId, NicId, NodeId};
 use reweave_common::snapshot::Hop;
 use reweave_repair::paths::{Atlas, HopIndex};
+
+use super::ports::{self, HostPorts};
 
 /// Above this number of spots, only the total traffic of each spot is judged: there are too many pairs.
 const MAX_SPOTS: usize = 512;
 /// Shares that differ by less are the same.
-const SHARE_RESOLUTION: f64 = 1e-9;
+pub(super) const SHARE_RESOLUTION: f64 = 1e-9;
 
 pub(super) struct Spots {
-    /// Spot of each host, and the rate of its ports in bytes per second.
+    /// Spot of each host.
     pub(super) of_host: Vec<usize>,
-    pub(super) ports: Vec<f64>,
+    /// Ports of the hosts of each spot.
+    ports: Vec<HostPorts>,
     pub(super) count: usize,
     /// The number of links, with equal ones counted once.
     pub(super) links: usize,
     /// Crossed links and time per byte, by pair of spots.
     ways: Vec<Vec<(usize, f64)>>,
+    /// On rails, share of the traffic that leaves its leaf, by pair of spots.
+    crossing: Vec<f64>,
 }
 
 impl Spots {
     pub(super) fn new(fabric: &Fabric, hosts: &[NodeId]) -> Self {
-        let mut numbers: BTreeMap<Vec<(NodeId, u64)>, usize> = BTreeMap::new();
+        let mut numbers: BTreeMap<Surroundings, usize> = BTreeMap::new();
         let mut first = Vec::new();
         let mut of_host = Vec::new();
         for &host in hosts {
@@ -40,18 +46,38 @@ impl Spots {
             }
             of_host.push(spot);
         }
-        let spread = match first.len() {
-            ..=MAX_SPOTS => spread(fabric, &first),
-            _ => Vec::new(),
+        let judged = if first.len() <= MAX_SPOTS {
+            &first[..]
+        } else {
+            &[]
         };
-        let (links, ways) = alike(fabric, spread);
+        let (links, ways) = alike(fabric, spread(fabric, judged));
+        let is_railed = fabric.has_declared_nics();
+        let crossing = pairs(judged).filter(|_| is_railed);
         Self {
             of_host,
-            ports: hosts.iter().map(|&host| port_rate(fabric, host)).collect(),
+            ports: ports::of_spots(fabric, &first, judged),
             count: first.len(),
             links,
             ways,
+            crossing: crossing.map(|ends| leaving_share(fabric, ends)).collect(),
         }
+    }
+
+    /// Returns the time of the slowest port of a host, if it exchanges these bytes with hosts of these spots in one
+    /// direction.
+    pub(super) fn port_s(
+        &self,
+        spot: usize,
+        exchanged: impl Iterator<Item = (usize, f64)> + Clone,
+    ) -> f64 {
+        self.ports[spot].slowest_s(exchanged)
+    }
+
+    /// Returns the share of the traffic between two spots that leaves the leaf of its sender.
+    pub(super) fn crossing(&self, [from, to]: [usize; 2]) -> f64 {
+        let on_rails = self.crossing.get(from * self.count + to).copied();
+        on_rails.unwrap_or(if from == to { 0.0 } else { 1.0 })
     }
 
     pub(super) fn between(&self, [from, to]: [usize; 2]) -> &[(usize, f64)] {
@@ -84,24 +110,52 @@ impl Spots {
     }
 }
 
-fn surroundings(fabric: &Fabric, host: NodeId) -> Vec<(NodeId, u64)> {
-    let links = fabric.links_of(host).iter().map(|&link| fabric.link(link));
-    let neighbour =
-        |link: &reweave_common::fabric::Link| (link.far(host).node, link.rate.bits_per_s());
-    let mut surroundings: Vec<_> = links.map(neighbour).collect();
+/// Neighbour and rate of each link, in bits per second; on rails, also rail and plane of each NIC.
+type Surroundings = Vec<(NodeId, u64, Option<(u16, Option<u16>)>)>;
+
+fn surroundings(fabric: &Fabric, host: NodeId) -> Surroundings {
+    let neighbour = |link: LinkId| {
+        let link = fabric.link(link);
+        (link.far(host).node, link.rate.bits_per_s())
+    };
+    let place = |&id: &NicId| {
+        let nic = fabric.nic(id);
+        let (leaf, rate) = neighbour(nic.link);
+        (leaf, rate, Some((nic.rail, nic.plane)))
+    };
+    let nics = ports::railed(fabric, host);
+    let mut surroundings: Vec<_> = if nics.is_empty() {
+        let links = fabric.links_of(host).iter().map(|&link| neighbour(link));
+        links.map(|(node, rate)| (node, rate, None)).collect()
+    } else {
+        nics.iter().map(place).collect()
+    };
     surroundings.sort_unstable();
     surroundings
 }
 
-/// Hashing gives each port as much, however wide it is.
-fn port_rate(fabric: &Fabric, host: NodeId) -> f64 {
-    let links = fabric.links_of(host);
-    let rates = links.iter().map(|&link| rate(fabric, link));
-    rates.reduce(f64::min).unwrap_or(0.0) * links.len() as f64
+pub(super) fn rate(fabric: &Fabric, link: LinkId) -> f64 {
+    fabric.link(link).rate.bits_per_s() as f64 / 8.0
 }
 
-fn rate(fabric: &Fabric, link: LinkId) -> f64 {
-    fabric.link(link).rate.bits_per_s() as f64 / 8.0
+/// Returns the share of the traffic of two hosts on rails that goes from one leaf to another.
+fn leaving_share(fabric: &Fabric, [from, to]: [NodeId; 2]) -> f64 {
+    let pairs = fabric.rail_pairs(from, to);
+    let leaves = pairs.iter().filter(|pair| {
+        let [from, to] = pair.map(|nic| fabric.leaf_of(nic));
+        from != to
+    });
+    match pairs.len() {
+        0 if from == to => 0.0,
+        0 => 1.0,
+        count => leaves.count() as f64 / count as f64,
+    }
+}
+
+/// Returns all ordered pairs, each of a node with itself too.
+fn pairs(nodes: &[NodeId]) -> impl Iterator<Item = [NodeId; 2]> {
+    let from = nodes.iter();
+    from.flat_map(move |&from| nodes.iter().map(move |&to| [from, to]))
 }
 
 /// Share of the traffic between two spots that crosses each hop.
@@ -112,10 +166,7 @@ fn spread(fabric: &Fabric, first: &[NodeId]) -> Vec<Shares> {
         atlas: Atlas::new(fabric),
         choices: BTreeMap::new(),
     };
-    let pairs = first
-        .iter()
-        .flat_map(|&from| first.iter().map(move |&to| [from, to]));
-    pairs.map(|ends| spreading.shares(ends)).collect()
+    pairs(first).map(|ends| spreading.shares(ends)).collect()
 }
 
 struct Spreading<'f> {
@@ -125,13 +176,35 @@ struct Spreading<'f> {
 }
 
 impl Spreading<'_> {
-    /// Returns the shares of the traffic between two hosts, without the ports of either host.
-    fn shares(&mut self, [from, to]: [NodeId; 2]) -> Shares {
+    /// Returns the shares of the traffic between two hosts, without the ports of either host. Each rail has an equal
+    /// share from leaf to leaf.
+    fn shares(&mut self, ends: [NodeId; 2]) -> Shares {
+        let fabric = self.atlas.fabric;
+        let mut shares = BTreeMap::new();
+        let [from, to] = ends;
+        let rails = fabric.rail_pairs(from, to);
+        if rails.is_empty() {
+            self.add_shares(ends, 1.0, &mut shares);
+        }
+        for pair in &rails {
+            if let [Some(from), Some(to)] = pair.map(|nic| fabric.leaf_of(nic)) {
+                self.add_shares([from, to], 1.0 / rails.len() as f64, &mut shares);
+            }
+        }
+        shares.into_iter().collect()
+    }
+
+    /// Adds a share that is spread over all shortest paths, without the ports of hosts at either end.
+    fn add_shares(
+        &mut self,
+        [from, to]: [NodeId; 2],
+        share: f64,
+        shares: &mut BTreeMap<HopIndex, f64>,
+    ) {
         let fabric = self.atlas.fabric;
         let is_own =
             |node: NodeId| [from, to].contains(&node) && !fabric.node(node).role.forwards();
-        let mut shares: BTreeMap<HopIndex, f64> = BTreeMap::new();
-        let mut front = BTreeMap::from([(from, 1.0)]);
+        let mut front = BTreeMap::from([(from, share)]);
         while let Some((at, share)) = front.pop_first() {
             if at == to {
                 continue;
@@ -151,7 +224,6 @@ impl Spreading<'_> {
                 }
             }
         }
-        shares.into_iter().collect()
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use reweave_common::fabric::{Nic, NicUse};
+use reweave_common::ids::LinkId;
 use reweave_common::snapshot::Hop;
 use reweave_common::split_mix::SplitMix64;
 use reweave_repair::paths::Atlas;
@@ -57,12 +59,9 @@ fn slowest_s(fabric: &Fabric, demand: &Demand, order: &[NodeId], pairs: &Pairs) 
     let mut slowest: f64 = 0.0;
     for (&(from, to), &bytes) in &demand.bytes {
         let [from, to] = [order[from], order[to]];
-        for way in whole_ways(&mut atlas, from, to) {
-            let choices = way
-                .iter()
-                .map(|hop| atlas.choices(hop.from, to).len() as f64);
-            let share = bytes / choices.product::<f64>();
-            way.iter().for_each(|&hop| loads[atlas.index(hop)] += share);
+        for (way, share) in shared_ways(&mut atlas, from, to) {
+            way.iter()
+                .for_each(|&hop| loads[atlas.index(hop)] += bytes * share);
         }
         if let Some(bits) = pairs.get(&(from, to)) {
             slowest = slowest.max(bytes * 8.0 / bits);
@@ -73,6 +72,55 @@ fn slowest_s(fabric: &Fabric, demand: &Demand, order: &[NodeId], pairs: &Pairs) 
         bytes * 8.0 / link.rate.bits_per_s() as f64
     });
     times.fold(slowest, f64::max)
+}
+
+/// Returns all ways between two hosts with their shares of the traffic; on rails, from each NIC of the one to that of
+/// the same rail of the other.
+fn shared_ways(atlas: &mut Atlas<'_>, from: NodeId, to: NodeId) -> Vec<(Vec<Hop>, f64)> {
+    let cables = rail_cables(atlas.fabric, from, to);
+    if cables.is_empty() {
+        return spread_ways(atlas, from, to);
+    }
+    let mut ways = Vec::new();
+    for &[first, last] in &cables {
+        let leaves =
+            [(first, from), (last, to)].map(|(link, host)| atlas.far(Hop { from: host, link }));
+        let first = Hop { from, link: first };
+        let last = Hop {
+            from: leaves[1],
+            link: last,
+        };
+        for (way, share) in spread_ways(atlas, leaves[0], leaves[1]) {
+            let whole = [vec![first], way, vec![last]].concat();
+            ways.push((whole, share / cables.len() as f64));
+        }
+    }
+    ways
+}
+
+fn spread_ways(atlas: &mut Atlas<'_>, from: NodeId, to: NodeId) -> Vec<(Vec<Hop>, f64)> {
+    let mut ways = Vec::new();
+    for way in whole_ways(atlas, from, to) {
+        let choices = way
+            .iter()
+            .map(|hop| atlas.choices(hop.from, to).len() as f64);
+        let share = 1.0 / choices.product::<f64>();
+        ways.push((way, share));
+    }
+    ways
+}
+
+/// Returns the cables of two hosts for each rail that both have; none if no NIC is declared.
+fn rail_cables(fabric: &Fabric, from: NodeId, to: NodeId) -> Vec<[LinkId; 2]> {
+    let of = |host: NodeId| {
+        let is_used = move |nic: &&Nic| nic.host == host && nic.purpose == NicUse::Training;
+        fabric.nics().map(|(_, nic)| nic).filter(is_used)
+    };
+    let cables = of(from).flat_map(|a| {
+        let same = of(to).filter(move |b| b.rail == a.rail);
+        same.map(move |b| [a.link, b.link])
+    });
+    cables.filter(|_| fabric.has_declared_nics()).collect()
 }
 
 fn whole_ways(atlas: &mut Atlas<'_>, from: NodeId, to: NodeId) -> Vec<Vec<Hop>> {
@@ -152,6 +200,47 @@ fn rails(hosts: usize) -> Fabric {
     graph(&links)
 }
 
+/// Two pods of this many hosts with a NIC at the leaf of each of two rails, and one for storage.
+fn pods(hosts: usize) -> Fabric {
+    let text = format!(
+        "kind = \"rails\"\npods = 2\nhosts_per_pod = {hosts}\nrails = 2\nspines = 2\n\
+         host_gbps = 100\nuplink_gbps = 10\nstorage_nics = 1"
+    );
+    Fabric::parse("rails.toml", &text).unwrap()
+}
+
+/// Hosts with these NICs: host, leaf, rail and rate. All leaves are linked to one spine.
+fn railed(nics: &[(String, &str, usize, u64)]) -> Fabric {
+    let mut text = "kind = \"graph\"\n".to_owned();
+    let mut node = |name: &str, role: &str| {
+        text += &format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
+    };
+    let hosts: BTreeSet<_> = nics.iter().map(|(host, ..)| host).collect();
+    hosts.iter().for_each(|host| node(host, "host"));
+    let leaves: BTreeSet<_> = nics.iter().map(|&(_, leaf, ..)| leaf).collect();
+    leaves.iter().for_each(|leaf| node(leaf, "switch"));
+    node("spine", "switch");
+    for leaf in leaves {
+        text += &format!("[[link]]\na = \"{leaf}\"\nb = \"spine\"\ngbps = 10\n");
+    }
+    for (host, leaf, rail, gbps) in nics {
+        text +=
+            &format!("[[nic]]\nhost = \"{host}\"\nto = \"{leaf}\"\nrail = {rail}\ngbps = {gbps}\n");
+    }
+    Fabric::parse("railed.toml", &text).unwrap()
+}
+
+/// Two pods of three hosts on two rails. h0 has no NIC of rail 1, and that of rail 0 of h4 is slow.
+fn uneven() -> Fabric {
+    let leaves = [["a0", "a1"], ["b0", "b1"]];
+    let nics = (0..6).flat_map(|host| [0, 1].map(|rail| (host, rail)));
+    let nics = nics.filter(|&place| place != (0, 1)).map(|(host, rail)| {
+        let gbps = if (host, rail) == (4, 0) { 5 } else { 100 };
+        (format!("h{host}"), leaves[host / 3][rail], rail, gbps)
+    });
+    railed(&nics.collect::<Vec<_>>())
+}
+
 /// Three racks of this many hosts; the first has one of its two uplinks slow.
 fn degraded(hosts: usize) -> Fabric {
     let mut links = Vec::new();
@@ -212,9 +301,9 @@ proptest! {
         sends in prop::collection::vec((0..5usize, 0..5usize, 1..20u32), 1..9),
         slow in prop::option::of((0..6usize, 0..6usize)),
         seed in 0..50u64,
-        kind in 0..4usize,
+        kind in 0..6usize,
     ) {
-        let fabric = [fabric(3, 2), tree(2, 2), rails(3), degraded(2)][kind].clone();
+        let fabric = [fabric(3, 2), tree(2, 2), rails(3), degraded(2), pods(3), uneven()][kind].clone();
         let mut demand = Demand { places: 5, ..Demand::default() };
         sends.iter().for_each(|&(from, to, bytes)| demand.add(from, to, f64::from(bytes) * 1e5));
         let hosts = shuffled(&fabric, seed)[..6].to_vec();
@@ -313,6 +402,55 @@ fn ring_leaves_each_rail_block_once() {
         placed.groups.iter().map(Vec::len).collect::<Vec<_>>(),
         [8, 8]
     );
+}
+
+/// One megabyte over two ports of a hundred gigabits a second.
+const TWO_RAILS_S: f64 = 4e-5;
+
+/// Storage NICs carry none of it, or it would take two thirds of the time.
+#[test]
+fn rail_traffic_stays_on_leaf() {
+    let (fabric, demand, pairs) = (pods(4), ring(4), Pairs::new());
+    let pod = by_name(&fabric)[..4].to_vec();
+    let within = left_alone(&request(&fabric, &demand, &pod, &pairs)).unwrap();
+    assert!((within.after_s - TWO_RAILS_S).abs() < 1e-12, "{within:?}");
+    assert_eq!(within.crossing, [0.0; 2]);
+    assert_eq!(within.groups, [[0, 1, 2, 3]]);
+    // Each of two uplinks of a leaf carries a quarter of what leaves a pod.
+    let turns: Vec<_> = [0, 4, 1, 5, 2, 6, 3, 7]
+        .map(|nth| by_name(&fabric)[nth])
+        .into();
+    let demand = ring(8);
+    let placed = place(&request(&fabric, &demand, &turns, &pairs)).unwrap();
+    assert!(placed.proven && placed.crossing == [8e6, 2e6], "{placed:?}");
+    assert!((placed.before_s - NARROW_S).abs() < 1e-12, "{placed:?}");
+    assert!(
+        (placed.after_s - NARROW_S / 4.0).abs() < 1e-12,
+        "{placed:?}"
+    );
+}
+
+/// Rail 0 of h4 has a twentieth of the rate, and h4 takes twenty times as long. h0 has one rail, and takes twice as
+/// long.
+#[test]
+fn slowest_rail_counts_for_all() {
+    let (fabric, pairs) = (uneven(), Pairs::new());
+    let hosts = by_name(&fabric);
+    let alone = |from: usize, to: usize| {
+        let demand = ring(2);
+        let both = [hosts[from], hosts[to]];
+        let placed = left_alone(&request(&fabric, &demand, &both, &pairs));
+        placed.unwrap().after_s
+    };
+    assert!((alone(1, 2) - TWO_RAILS_S).abs() < 1e-12);
+    assert!((alone(0, 1) - 2.0 * TWO_RAILS_S).abs() < 1e-12);
+    assert!((alone(4, 5) - 20.0 * TWO_RAILS_S).abs() < 1e-12);
+    // Of two rails one was measured: both are as slow.
+    let rows = "from,to,rail,gbps\nh1,h2,1,40\nh0,h1,0,30\n";
+    let rates = read_pairs("pairs.csv", rows, &fabric).unwrap();
+    assert_eq!(rates.into_values().collect::<Vec<_>>(), [30e9, 80e9]);
+    let whole = read_pairs("pairs.csv", "from,to,gbps\nh1,h2,40\n", &fabric).unwrap();
+    assert_eq!(whole.into_values().collect::<Vec<_>>(), [40e9]);
 }
 
 /// Half of what leaves the first rack is hashed onto its slow link: it is better not used.

@@ -1,10 +1,11 @@
 //! A fabric for the simulator: directed links, shortest paths over them, and costs of sending in addition to sharing.
 
 mod compass;
+mod nics;
 mod spread;
 
-use reweave_common::fabric::{Fabric, Link, Node, Role};
-use reweave_common::ids::NodeId;
+use reweave_common::fabric::{Fabric, Link, NicUse, Node, Role};
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::units::Rate;
 use reweave_repair::paths::ecmp::{Ecmp, Label};
 
@@ -77,6 +78,19 @@ pub struct Network {
 
 impl Network {
     pub fn of(fabric: &Fabric, costs: Costs) -> Self {
+        Self::over(fabric, costs, |_| true)
+    }
+
+    /// The same for the traffic of jobs, which crosses no NIC that is for storage or management.
+    pub fn for_training(fabric: &Fabric, costs: Costs) -> Self {
+        Self::over(fabric, costs, |cable| {
+            let nic = fabric.nic_at(cable).map(|id| fabric.nic(id));
+            nic.is_none_or(|nic| nic.purpose == NicUse::Training)
+        })
+    }
+
+    /// Only over the cables that `carries` names; all keep their numbers.
+    fn over(fabric: &Fabric, costs: Costs, carries: impl Fn(LinkId) -> bool) -> Self {
         let links = || fabric.links().map(|(_, link)| link);
         let twice = |link: &Link| [link.rate; 2];
         let delays = |link: &Link| [SimTime::from_duration(link.latency); 2];
@@ -91,7 +105,8 @@ impl Network {
             costs,
         };
         for (node, _) in fabric.nodes() {
-            for &cable in fabric.links_of(node) {
+            let cables = fabric.links_of(node).iter().copied();
+            for cable in cables.filter(|&cable| carries(cable)) {
                 let link = fabric.link(cable);
                 let backwards = u32::from(link.a.node != node);
                 network.edges.push(Edge {

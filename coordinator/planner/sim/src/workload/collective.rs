@@ -74,8 +74,8 @@ impl<'n> Network<'n> {
         rings.iter().map(chain).collect()
     }
 
-    /// Without a hash, traffic between ranks of two hosts takes the same path; without counting messages, it waits
-    /// equally: it is one piece.
+    /// Without a hash and NICs of ranks, traffic between ranks of two hosts takes the same path; without counting
+    /// messages, it waits equally: it is one piece.
     fn all_to_all<'c>(&self, group: &[Rank], bytes: f64) -> Chain<'c> {
         let share = bytes / group.len() as f64;
         let piece = |[from, to]: [Rank; 2], flows: usize| Piece {
@@ -90,7 +90,7 @@ impl<'n> Network<'n> {
         };
         let mut on_host: BTreeMap<NodeId, Vec<Rank>> = BTreeMap::new();
         for (nth, &rank) in group.iter().enumerate() {
-            let host = if self.settings.tells_ranks_apart() {
+            let host = if self.settings.tells_ranks_apart() || self.has_nics_of_ranks() {
                 NodeId::from_index(nth)
             } else {
                 self.host(rank)
@@ -121,6 +121,7 @@ impl<'n> Network<'n> {
 
     fn ring<'c>(&self, operation: Operation, hops: &[ChainHop<'c>], bytes: f64) -> Chain<'c> {
         let members = hops.len() as u32;
+        let on_host = self.members_on_hosts(hops);
         // The broadcast flows through in a stream, all others step by step.
         let (steps, chunk, hops) = match operation {
             Operation::AllReduce => (2 * (members - 1), bytes / f64::from(members), hops),
@@ -131,20 +132,56 @@ impl<'n> Network<'n> {
             Steps::Collapsed => (1, steps),
             Steps::Each => (steps, 1),
         };
-        let piece = |&hop| Piece {
-            hop,
-            bytes: chunk * f64::from(in_one),
-            flows: 1,
-        };
+        let pieces = hops.iter().flat_map(|&hop| {
+            let lanes = self.lanes(hop, &on_host);
+            let bytes = chunk * f64::from(in_one) / lanes.len() as f64;
+            lanes.into_iter().map(move |hop| Piece {
+                hop,
+                bytes,
+                flows: 1,
+            })
+        });
         let messages = match operation {
             Operation::Broadcast => members - 1,
             _ => in_one,
         };
         Chain {
-            pieces: hops.iter().map(piece).collect(),
+            pieces: pieces.collect(),
             rounds,
             messages,
             crossing: false,
+        }
+    }
+
+    /// Returns the members of a ring on each host; none where ranks have no NICs.
+    fn members_on_hosts(&self, ring: &[ChainHop<'_>]) -> BTreeMap<NodeId, Vec<Rank>> {
+        let mut on_host: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        if self.has_nics_of_ranks() {
+            let mut members: Vec<_> = ring.iter().map(|hop| hop.from).collect();
+            members.sort_unstable();
+            for member in members {
+                on_host.entry(self.host(member)).or_default().push(member);
+            }
+        }
+        on_host
+    }
+
+    /// Returns the hops between two hosts that one hop of a ring stands for. There is a ring for each NIC, and each
+    /// changes hosts at another pair of members, so that it stays on its rail.
+    fn lanes<'c>(
+        &self,
+        hop: ChainHop<'c>,
+        on_host: &BTreeMap<NodeId, Vec<Rank>>,
+    ) -> Vec<ChainHop<'c>> {
+        let ends = [hop.from, hop.to];
+        let members = ends.map(|rank| on_host.get(&self.host(rank)));
+        match members {
+            [Some(from), Some(to)] if hop.along.is_none() && from != to => {
+                let pairs = from.iter().zip(to);
+                let between = pairs.map(|(&from, &to)| ChainHop { from, to, ..hop });
+                between.collect()
+            }
+            _ => vec![hop],
         }
     }
 }

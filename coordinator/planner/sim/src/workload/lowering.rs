@@ -206,7 +206,7 @@ pub(super) struct Lowering<'l> {
     /// A path that takes no time, for what only waits.
     nowhere: PathIndex,
     paths: BTreeMap<Vec<u32>, PathIndex>,
-    /// Paths by pair of hosts; by pair of ranks if they share a host, or each pair has a path of its own.
+    /// Paths by pair of hosts; by pair of ranks if they share a host, have NICs, or each pair has a path of its own.
     known: BTreeMap<(bool, [usize; 2]), Rc<[Paved]>>,
 }
 
@@ -343,16 +343,19 @@ impl<'l> Lowering<'l> {
         delay: Duration,
         [gate, join]: [TaskIndex; 2],
     ) -> Result<(), SimulationError> {
-        let effects = &self.network.settings.effects;
+        let network = self.network;
+        let effects = &network.settings.effects;
         let cold_start = effects.cold_start;
         let longer = if chain.crossing {
             effects.head_of_line
         } else {
             1.0
         };
-        let mut queues = Queues::new(self.network, chain.pieces.iter().map(|it| it.hop.from));
+        let senders = chain.pieces.iter().map(|piece| piece.hop);
+        let senders = senders.filter(|hop| !network.passes_no_nic(hop.from, hop.to));
+        let mut queues = Queues::new(network, senders.map(|hop| hop.from));
         for Piece { hop, bytes, flows } in &chain.pieces {
-            let before_port = queues.arrive(hop.to);
+            let before_port = queues.arrive(hop.from, hop.to);
             for way in self.paved(hop)?.iter() {
                 let midway = queues.pass(hop.from, self.problem.path(way.path), way.share);
                 let wait = before_port.plus(midway);
@@ -378,7 +381,9 @@ impl<'l> Lowering<'l> {
             return self.pave(&self.network.along(nodes, pair)?);
         }
         let hosts = pair.map(|rank| self.network.host(rank));
-        let of_ranks = hosts[0] == hosts[1] || self.network.settings.spreading != Spreading::Even;
+        let of_ranks = hosts[0] == hosts[1]
+            || self.network.settings.spreading != Spreading::Even
+            || self.network.has_nics_of_ranks();
         let key = if of_ranks {
             pair.map(Rank::index)
         } else {

@@ -18,6 +18,7 @@ pub mod losses;
 mod lowering;
 mod network;
 mod queues;
+mod rank_nics;
 pub mod recorded;
 mod risks;
 mod scheduled;

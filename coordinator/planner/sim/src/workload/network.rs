@@ -6,13 +6,14 @@ use std::rc::Rc;
 
 use reweave_common::explicit_paths::{self, ExplicitPaths};
 use reweave_common::fabric::{Fabric, Role};
-use reweave_common::ids::{LinkId, NodeId, Rank};
+use reweave_common::ids::{LinkId, NicId, NodeId, Rank};
 use reweave_common::units::Rate;
 use reweave_repair::paths::ecmp::{Ecmp, Fields, Label};
 
 use super::choice::{Choices, Findings};
 use super::effects::Effects;
 use super::evaluation;
+use super::rank_nics::RankNics;
 use crate::engine::network::{self, Compass, Costs, NetworkPath, Part};
 use crate::engine::{Outcome, Problem, SimTime};
 
@@ -118,6 +119,7 @@ pub struct Network<'n> {
     pub(super) settings: Settings,
     pub(super) carriage: &'n ExplicitPaths,
     placement: &'n [NodeId],
+    nics: RankNics,
     compass: RefCell<Compass>,
     pub(super) findings: Rc<Findings>,
     /// Number of messages that wait before each link of the problem, once it is known.
@@ -134,10 +136,11 @@ impl<'n> Network<'n> {
     ) -> Self {
         Self {
             fabric,
-            links: network::Network::of(fabric, settings.costs.clone()),
+            links: network::Network::for_training(fabric, settings.costs.clone()),
             settings,
             carriage,
             placement,
+            nics: RankNics::new(fabric, placement),
             compass: RefCell::default(),
             findings: Rc::default(),
             queues: Rc::default(),
@@ -160,6 +163,16 @@ impl<'n> Network<'n> {
 
     pub fn host(&self, rank: Rank) -> NodeId {
         self.placement[rank.index()]
+    }
+
+    /// Whether it matters which rank of a host sends: each has its own NIC.
+    pub(super) fn has_nics_of_ranks(&self) -> bool {
+        self.nics.are_known()
+    }
+
+    /// Whether a message passes no NIC, where ranks have their own. Elsewhere ranks of a host share its ports.
+    pub(super) fn passes_no_nic(&self, from: Rank, to: Rank) -> bool {
+        self.has_nics_of_ranks() && self.host(from) == self.host(to)
     }
 
     /// Returns the paths from one rank to another.
@@ -242,17 +255,21 @@ impl<'n> Network<'n> {
         }
     }
 
+    /// Returns the shortest paths: from the NICs of one rank to those of the other, or else from host to host.
     fn shortest(&self, pair: [Rank; 2]) -> Result<Vec<Part>, NetworkError> {
-        let [from, to] = pair.map(|rank| self.host(rank));
-        let towards = self.compass.borrow_mut().towards(&self.links, to);
-        let parts = match self.settings.spreading {
-            Spreading::Even => self.links.ways(from, &towards, MAX_PATHS),
-            Spreading::Hashed(ecmp) => {
-                let label = self.label(ecmp, pair);
-                let way = self.links.way(from, &towards, &ecmp, label);
-                way.map(whole).into_iter().collect()
-            }
+        let hosts = pair.map(|rank| self.host(rank));
+        let [from, to] = hosts;
+        let nics = pair.map(|rank| self.nics.of(rank));
+        let lanes = self.fabric.pair_nics(nics[0], nics[1]);
+        let mut parts = if lanes.is_empty() {
+            self.ways_between(hosts, self.fields(pair))
+        } else {
+            self.over_nics(&lanes, pair)
         };
+        // Their rails do not meet: GPUs hand over inside the host, to those at rails of both hosts.
+        if parts.is_empty() && !lanes.is_empty() {
+            parts = self.over_nics(&self.fabric.rail_pairs(from, to), pair);
+        }
         if parts.is_empty() {
             Err(NetworkError::NoWay {
                 from: self.fabric.name(from).to_owned(),
@@ -263,17 +280,65 @@ impl<'n> Network<'n> {
         }
     }
 
-    /// Returns the hash label of the traffic between two ranks; ranks of one host differ by their ports.
+    /// Returns the paths between pairs of NICs, with as much traffic on each pair that has a path.
+    fn over_nics(&self, lanes: &[[NicId; 2]], pair: [Rank; 2]) -> Vec<Part> {
+        let of_lanes = lanes.iter().map(|&nics| self.over_lane(nics, pair));
+        let connected: Vec<_> = of_lanes.filter(|parts| !parts.is_empty()).collect();
+        let count = connected.len() as f64;
+        let parts = connected.into_iter().flatten();
+        let shared = parts.map(|part| Part {
+            share: part.share / count,
+            ..part
+        });
+        shared.collect()
+    }
+
+    fn over_lane(&self, nics: [NicId; 2], pair: [Rank; 2]) -> Vec<Part> {
+        let [Some(from), Some(to)] = nics.map(|nic| self.fabric.leaf_of(nic)) else {
+            return Vec::new();
+        };
+        let ends = nics.map(|nic| self.fabric.nic(nic));
+        let [source, destination] = ends.map(|nic| nic.link.index() as u32);
+        let fields = Fields {
+            source,
+            destination,
+            ..self.fields(pair)
+        };
+        let parts = self.ways_between([from, to], fields).into_iter();
+        let with_ends = parts.map(|part| Part {
+            way: self.links.between_nics(self.fabric, ends, part.way),
+            ..part
+        });
+        with_ends.collect()
+    }
+
+    fn ways_between(&self, [from, to]: [NodeId; 2], fields: Fields) -> Vec<Part> {
+        let towards = self.compass.borrow_mut().towards(&self.links, to);
+        match self.settings.spreading {
+            Spreading::Even => self.links.ways(from, &towards, MAX_PATHS),
+            Spreading::Hashed(ecmp) => {
+                let way = self.links.way(from, &towards, &ecmp, ecmp.label(fields));
+                way.map(whole).into_iter().collect()
+            }
+        }
+    }
+
+    /// Returns the hash label of the traffic between two ranks.
     fn label(&self, ecmp: Ecmp, pair: [Rank; 2]) -> Label {
+        ecmp.label(self.fields(pair))
+    }
+
+    /// Returns what switches hash of the traffic between two ranks; ranks of one host differ by their ports.
+    fn fields(&self, pair: [Rank; 2]) -> Fields {
         let [source, destination] = pair.map(|rank| self.host(rank).index() as u32);
         let [source_port, destination_port] = pair.map(|rank| rank.index() as u16);
-        ecmp.label(Fields {
+        Fields {
             source,
             destination,
             source_port,
             destination_port,
             protocol: 17,
-        })
+        }
     }
 
     /// Remembers how much waited before links.

@@ -34,7 +34,10 @@ impl<'q> Queues<'q> {
     }
 
     /// Returns the wait of a message before its receiver.
-    pub(super) fn arrive(&mut self, to: Rank) -> SimTime {
+    pub(super) fn arrive(&mut self, from: Rank, to: Rank) -> SimTime {
+        if self.network.passes_no_nic(from, to) {
+            return SimTime::ZERO;
+        }
         let effects = &self.network.settings.effects;
         let before = self.arrived.entry(to).or_default();
         let waits = *before;

@@ -162,7 +162,7 @@ impl Lowering<'_> {
             backwards: false,
         };
         let cold_start = self.network.settings.effects.cold_start;
-        let (mut flows, before_port) = (Vec::new(), queues.arrive(hop.to));
+        let (mut flows, before_port) = (Vec::new(), queues.arrive(hop.from, hop.to));
         for way in self.paved(&hop)?.iter() {
             let midway = queues.pass(hop.from, self.problem.path(way.path), way.share);
             let bits = self

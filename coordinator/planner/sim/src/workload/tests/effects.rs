@@ -238,7 +238,7 @@ fn each_link_reports_incast_cost() {
     };
     let network = Network::new(&switch, &placement, &carriage, settings);
     let mut queues = Queues::new(&network, [2, 3].map(rank));
-    let waits = [0, 1].map(|at| [rank(at); 2].map(|to| queues.arrive(to)));
+    let waits = [0, 1].map(|at| [2, 3].map(|from| queues.arrive(rank(from), rank(at))));
     assert_eq!(waits[1], [SimTime::ZERO; 2]);
     assert_eq!(waits[0], [SimTime::ZERO, micros(50.0)]);
 }

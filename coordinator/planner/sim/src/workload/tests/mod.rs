@@ -22,6 +22,7 @@ mod networks;
 mod operators;
 mod packets;
 mod presets;
+mod rails;
 mod records;
 
 const MAX_SIMULATION_WORK: u64 = 1 << 40;
