@@ -11,7 +11,7 @@ use super::http::{Answer, send, send_json};
 
 /// Fewer than a token may ask at once.
 const REQUESTS_PER_TOKEN: usize = 80;
-const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
+const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
 const LONG_TEXT_BYTES: usize = 5000;
 /// More than is taken for a request.
 const HUGE_BODY_BYTES: usize = 3 << 20;

@@ -44,8 +44,8 @@ pub(super) fn railed(fabric: &Fabric, host: NodeId) -> Vec<NicId> {
     }
 }
 
-/// Returns the ports of the first host of each spot: all hosts of a spot are alike. Rails are told apart by the spots
-/// whose first hosts are `judged`; none of them if there are too many.
+/// Returns the ports of the first host of each spot: all hosts of a spot are alike. The spots whose first hosts are
+/// `judged` distinguish rails; if there are too many, no rail is distinguished.
 pub(super) fn of_spots(fabric: &Fabric, first: &[NodeId], judged: &[NodeId]) -> Vec<HostPorts> {
     let of_spot = |&host: &NodeId| {
         let nics = railed(fabric, host);
