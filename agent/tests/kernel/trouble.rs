@@ -130,7 +130,7 @@ fn change_in_a_crowd(turn: u8) -> usize {
         )
     });
     assert_eq!(held, (Ok(()), Ok(())), "turn {turn}");
-    let short = usize::from(lacked_room(socket.as_fd()));
+    let short = usize::from(lacked_room(crowded.as_fd()));
     let mut fresh = RouteSocket::open().expect("netlink");
     assert_eq!(fresh.routes().expect("listed").rules(), table(turn));
     assert_eq!(pins::held(), pins);
