@@ -29,8 +29,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 /// One flow over each rail from one pod to the other.
 const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h4\"]\n\
-    pairs = [[0, 1]]\nbytes = 400_000\ncompute_ms = 30\niterations = 1_000_000\nrails = true\n\
-    paths = \"spread\"\n";
+    pairs = [[0, 1]]\nbytes = 400_000\ncompute_ms = 30\niterations = 1_000_000\nrails = true\n";
 
 /// A cluster whose coordinator knows the interface and the address of each NIC, as the lab has written them down.
 fn started() -> Stage {
