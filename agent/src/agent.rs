@@ -1,6 +1,6 @@
 //! The agent: its interfaces to the kernel, and the state machines of `agent/core` that they feed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,7 +29,7 @@ use crate::collectives::{self, Listener};
 use crate::error::AgentError;
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_INTERVAL, Host};
-use crate::netlink::{Link, LinkEvents, RouteSocket};
+use crate::netlink::{Link, LinkEvents, RouteSocket, down_interfaces};
 use crate::packet_trains::{SharedGate, TrainThread};
 use crate::path_confirmation::ConfirmationClient;
 use crate::preflight::PreflightListener;
@@ -66,6 +66,8 @@ pub struct Agent {
     prober: Option<Prober>,
     store: Store,
     fence: Fence,
+    /// The interfaces of entries that the instruction under way could not have.
+    left_out: BTreeSet<String>,
     links: LinkBook,
     flows: FlowBook,
     tracer: Tracer,
@@ -124,6 +126,7 @@ impl Agent {
                 Fence::of_host(record)
             },
             store,
+            left_out: BTreeSet::new(),
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::numbered_from(rand::random()),
@@ -475,6 +478,15 @@ impl Agent {
         cleared.map_err(|source| AgentError::Leftovers { source })
     }
 
+    fn note_left_out(&mut self, interfaces: BTreeSet<String>) {
+        if !interfaces.is_empty() {
+            let names: Vec<_> = interfaces.iter().map(String::as_str).collect();
+            let names = names.join(", ");
+            tracing::warn!("pins and hops left out until their interfaces are up: {names}");
+        }
+        self.left_out = interfaces;
+    }
+
     /// Executes the fence's effects until there are none.
     fn carry_out(&mut self) -> Vec<Ack> {
         let mut acks = vec![];
@@ -485,12 +497,17 @@ impl Agent {
                     self.fence.handle_noted(in_words(noted));
                 }
                 FenceEffect::Apply(holding) => {
-                    let applied = self.switch.hold_all(&mut self.route, &holding);
+                    let applied = self.switch.hold_usable(&mut self.route, &holding);
+                    let applied = applied.map(|left_out| self.note_left_out(left_out));
                     self.fence.handle_applied(in_words(applied));
                 }
                 FenceEffect::ReadBack => {
-                    let held = self.switch.holding(&mut self.route);
-                    self.fence.handle_read_back(in_words(held));
+                    let held = in_words(self.switch.holding(&mut self.route));
+                    let mut down = std::mem::take(&mut self.left_out);
+                    // One that has gone down meanwhile has taken its routes along.
+                    let links = self.route.links().unwrap_or_default();
+                    down.extend(down_interfaces(&links));
+                    self.fence.handle_read_back_without(held, &down);
                 }
                 FenceEffect::Send(ack) => acks.push(ack),
             }

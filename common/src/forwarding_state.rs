@@ -1,5 +1,6 @@
 //! Reweave's entries on a node: pins of single flows, and routes to whole hosts.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,35 @@ impl ForwardingState {
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.clone().in_order() == other.clone().in_order()
     }
+
+    /// The interfaces over which this state lacks pins and hops of the other. None if the states differ otherwise, too.
+    pub fn left_out_of(&self, whole: &Self) -> Option<BTreeSet<String>> {
+        let (held, whole) = (self.clone().in_order(), whole.clone().in_order());
+        let is_surplus = |pin: &PinRule| whole.rules.binary_search(pin).is_err();
+        if held.rules.iter().any(is_surplus) {
+            return None;
+        }
+        let missing = whole.rules.iter();
+        let missing = missing.filter(|pin| held.rules.binary_search(pin).is_err());
+        let mut left_out: BTreeSet<_> = missing.map(|pin| pin.interface.clone()).collect();
+        let count = held.routes.len();
+        let mut routes: BTreeMap<_, _> = held
+            .routes
+            .into_iter()
+            .map(|route| (route.destination, route.hops))
+            .collect();
+        let is_single = routes.len() == count;
+        for RouteRule { destination, hops } in whole.routes {
+            let kept = routes.remove(&destination).unwrap_or_default();
+            let differs = hops.is_empty() || kept.iter().any(|hop| !hops.contains(hop));
+            if differs {
+                return None;
+            }
+            let missing = hops.into_iter().filter(|hop| !kept.contains(hop));
+            left_out.extend(missing.map(|hop| hop.interface));
+        }
+        (is_single && routes.is_empty()).then_some(left_out)
+    }
 }
 
 #[cfg(test)]
@@ -92,5 +122,27 @@ mod tests {
         assert!(held.is_same_as(&report));
         let other = holding(vec![route(2, &[("a", 1)]), route(1, &[("b", 1), ("a", 1)])]);
         assert!(!other.is_same_as(&report));
+    }
+
+    #[test]
+    fn left_out_hops_name_their_interfaces() {
+        let holding = |routes| ForwardingState {
+            rules: Vec::new(),
+            routes,
+        };
+        let whole = holding(vec![route(1, &[("a", 1), ("b", 1)]), route(2, &[("b", 1)])]);
+        let left_out = |routes| {
+            let left_out = holding(routes).left_out_of(&whole)?;
+            let left_out: Vec<_> = left_out.into_iter().collect();
+            Some(left_out.join(" "))
+        };
+        let said = |words: &str| Some(words.to_owned());
+        assert_eq!(left_out(whole.routes.clone()), said(""));
+        assert_eq!(left_out(vec![route(1, &[("a", 1)])]), said("b"));
+        assert_eq!(left_out(vec![]), said("a b"));
+        // Another weight, another way, and another destination.
+        assert_eq!(left_out(vec![route(1, &[("a", 2)])]), None);
+        assert_eq!(left_out(vec![route(2, &[("a", 1)])]), None);
+        assert_eq!(left_out(vec![route(3, &[("a", 1)])]), None);
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! A state machine: the shell executes one [`FenceEffect`] after the other and hands in the result.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use reweave_common::forwarding_state::ForwardingState;
@@ -68,7 +68,8 @@ pub struct InForce {
 pub enum FenceEffect {
     /// Make this durable; then [`Fence::handle_noted`].
     Note(Record),
-    /// Install exactly this in the kernel; then [`Fence::handle_applied`].
+    /// Install exactly this in the kernel, without entries over interfaces that are down; then
+    /// [`Fence::handle_applied`].
     Apply(ForwardingState),
     /// Read the kernel's state; then [`Fence::handle_read_back`].
     ReadBack,
@@ -262,13 +263,23 @@ impl Fence {
     }
 
     pub fn handle_read_back(&mut self, outcome: Result<ForwardingState, String>) {
+        self.handle_read_back_without(outcome, &BTreeSet::new());
+    }
+
+    /// The same where these interfaces are down: entries over them may be missing. They stay part of the state in
+    /// force, and are installed once the interfaces are up.
+    pub fn handle_read_back_without(
+        &mut self,
+        outcome: Result<ForwardingState, String>,
+        down: &BTreeSet<String>,
+    ) {
         let InstallStage::ReadingBack(fallback) = &self.stage else {
             return;
         };
         let fallback = fallback.clone();
-        match outcome.and_then(|held| self.compare(held)) {
-            Ok(held) => {
-                let record = self.record_in_force(held, fallback);
+        match outcome.and_then(|held| self.compare(held, down)) {
+            Ok(instructed) => {
+                let record = self.record_in_force(instructed, fallback);
                 self.go_on(
                     InstallStage::Settling(record.clone()),
                     FenceEffect::Note(record),
@@ -388,12 +399,17 @@ impl Fence {
         self.effects.push_back(effect);
     }
 
-    /// The state that was read back, if it is the instructed one.
-    fn compare(&self, held: ForwardingState) -> Result<ForwardingState, String> {
+    /// The instructed state, if it was read back as far as interfaces are up.
+    fn compare(
+        &self,
+        held: ForwardingState,
+        down: &BTreeSet<String>,
+    ) -> Result<ForwardingState, String> {
         let held = held.in_order();
         let expected = self.promised_holding();
-        if held == expected {
-            return Ok(held);
+        let left_out = held.left_out_of(&expected);
+        if left_out.is_some_and(|interfaces| interfaces.is_subset(down)) {
+            return Ok(expected);
         }
         let lacks = [
             lack("rules", &held.rules, &expected.rules),

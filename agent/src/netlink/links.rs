@@ -1,5 +1,7 @@
 //! Interfaces, their carrier, and their traffic counters.
 
+use std::collections::BTreeSet;
+
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64,
@@ -39,6 +41,12 @@ impl RouteSocket {
         self.socket
             .change(what, RouteNetlinkMessage::SetLink(wanted), 0)
     }
+}
+
+/// The names of those that are down.
+pub(crate) fn down_interfaces(links: &[Link]) -> BTreeSet<String> {
+    let down = links.iter().filter(|link| !link.count.up);
+    down.map(|link| link.count.interface.clone()).collect()
 }
 
 pub(super) fn link(message: &RouteNetlinkMessage) -> Option<Link> {

@@ -22,6 +22,7 @@ pub use error::{KernelError, NetlinkError};
 pub use forwarding_state::{EnforcedState, ForwardingStateError};
 pub use link_events::{LinkEventBatch, LinkEvents};
 pub use links::Link;
+pub(crate) use links::down_interfaces;
 pub use pins::{KernelState, PinError};
 pub use routes::{KernelRoutes, RouteError};
 pub(crate) use socket::{NetlinkSocket, listed};

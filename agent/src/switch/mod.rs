@@ -17,7 +17,7 @@ use reweave_common::hardware::Lack;
 use reweave_common::moment::Moment;
 
 use crate::clock;
-use crate::netlink::{EnforcedState, Link, RouteSocket};
+use crate::netlink::{EnforcedState, Link, RouteSocket, down_interfaces};
 
 pub use difference::Difference;
 pub use error::{RedisError, SwitchError, VtyshError};
@@ -64,16 +64,50 @@ impl Switch {
         kernel: &mut RouteSocket,
         desired: &ForwardingState,
     ) -> Result<(), SwitchError> {
+        self.hold_part(kernel, desired, desired)
+    }
+
+    /// The same as far as interfaces that are up allow: pins and hops over others are left out, and [`Self::keep`]
+    /// installs them later. Gives the interfaces of what was left out.
+    pub fn hold_usable(
+        &mut self,
+        kernel: &mut RouteSocket,
+        desired: &ForwardingState,
+    ) -> Result<BTreeSet<String>, SwitchError> {
+        let mut down = down_interfaces(&kernel.links()?);
+        loop {
+            let held = kernel.holding()?.routes;
+            let usable = usable(desired, |it| !down.contains(it), &held);
+            let error = match self.hold_part(kernel, desired, &usable) {
+                Ok(()) => return Ok(usable.left_out_of(desired).unwrap_or_default()),
+                Err(error) => error,
+            };
+            // More may have gone down since they were listed.
+            let later = down_interfaces(&kernel.links()?);
+            if later.is_subset(&down) {
+                return Err(error);
+            }
+            down.extend(later);
+        }
+    }
+
+    /// Software gets the whole: it leaves out by itself what is down. The kernel gets the part.
+    fn hold_part(
+        &mut self,
+        kernel: &mut RouteSocket,
+        whole: &ForwardingState,
+        part: &ForwardingState,
+    ) -> Result<(), SwitchError> {
         let Some(vendor) = self.vendor.as_deref() else {
-            return Ok(kernel.hold_all(desired)?);
+            return Ok(kernel.hold_all(part)?);
         };
-        self.refuse_pins(desired)?;
-        kernel.refuse_impossible(&desired.routes)?;
-        let routes = desired.clone().in_order().routes;
+        self.refuse_pins(whole)?;
+        kernel.refuse_impossible(&part.routes)?;
+        let routes = whole.clone().in_order().routes;
         let outcome = apply_in_steps(vendor, kernel, &routes, true)?;
         settle(kernel, &outcome.before, &routes)?;
         // These routes are of an agent that held routes by itself. Their replacements are in place.
-        Ok(kernel.hold_all(&ForwardingState::of_pins(desired.rules.clone()))?)
+        Ok(kernel.hold_all(&ForwardingState::of_pins(part.rules.clone()))?)
     }
 
     /// What the kernel holds of ours.
@@ -181,10 +215,6 @@ impl Switch {
             let mut up = links.iter().filter(|link| link.count.up);
             up.any(|link| link.count.interface == interface)
         };
-        let of_routes = |routes: &[RouteRule]| ForwardingState {
-            rules: vec![],
-            routes: routes.to_vec(),
-        };
         let wanted = usable(&of_routes(desired), is_up, &held);
         let is_well = self.trouble.is_none() && wanted.is_same_as(&of_routes(&held));
         let period = if is_well {
@@ -247,18 +277,28 @@ fn those_to(like: &[RouteRule], mut routes: Vec<RouteRule>) -> Vec<RouteRule> {
     routes
 }
 
-/// Until the kernel holds what it should, and what was there before and is not desired is gone. Patience is with one
-/// that stands still.
+fn of_routes(routes: &[RouteRule]) -> ForwardingState {
+    ForwardingState {
+        rules: vec![],
+        routes: routes.to_vec(),
+    }
+}
+
+/// Until the kernel holds what it should as far as interfaces are up, and what was there before and is not desired is
+/// gone. Patience is with one that stands still.
 fn settle(
     kernel: &mut RouteSocket,
     before: &[RouteRule],
     desired: &[RouteRule],
 ) -> Result<(), SwitchError> {
     let (mut deadline, mut least) = (Instant::now() + SETTLE_TIMEOUT, usize::MAX);
-    let desired: BTreeSet<_> = desired.iter().collect();
-    let gone: BTreeSet<_> = before.iter().filter(|it| !desired.contains(it)).collect();
+    let desired = of_routes(desired);
     loop {
         let links = kernel.links()?;
+        let down = down_interfaces(&links);
+        let usable = usable(&desired, |it| !down.contains(it), &[]);
+        let desired: BTreeSet<_> = usable.routes.iter().collect();
+        let gone: BTreeSet<_> = before.iter().filter(|it| !desired.contains(it)).collect();
         let held = kernel.static_routes(&links)?;
         let held: BTreeSet<_> = held.iter().collect();
         let missing = desired.difference(&held);

@@ -1,5 +1,6 @@
 //! How an agent starts, what it follows and what it refuses, on a leaf.
 
+use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use reweave_agent::agent::Agent;
@@ -15,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::fabric::{Fabric, host, ip_in, leaf_of, pin, some_flow, spine_of, wait_for, within};
 use crate::pins::{hold, moved_over, tables};
+use crate::routes::{hop, route};
 use crate::tests;
 use crate::traffic::{Datagrams, Session};
 
@@ -26,6 +28,7 @@ tests! {
     older_and_contradicting_instructions_are_refused,
     kernel_refusal_keeps_old_pins,
     dead_pin_is_lifted_until_recovery,
+    install_leaves_out_dead_interface,
     removed_pins_are_restored,
 }
 
@@ -54,8 +57,8 @@ pub(crate) fn only(acks: Vec<Ack>) -> Ack {
         .expect("one answer")
 }
 
-/// What a sample says of pins.
-fn pinned(agent: &mut Agent) -> (u64, Vec<PinRule>) {
+/// What a sample says of pins and routes.
+fn held(agent: &mut Agent) -> (u64, ForwardingState) {
     let reports = agent
         .sample()
         .readings
@@ -64,10 +67,15 @@ fn pinned(agent: &mut Agent) -> (u64, Vec<PinRule>) {
             Reading::Holds {
                 generation,
                 holding,
-            } => Some((generation.0, holding.rules)),
+            } => Some((generation.0, holding)),
             _ => None,
         });
     reports.expect("a switch tells of its pins")
+}
+
+fn pinned(agent: &mut Agent) -> (u64, Vec<PinRule>) {
+    let (generation, holding) = held(agent);
+    (generation, holding.rules)
 }
 
 fn only_leftovers_are_cleared() {
@@ -285,6 +293,48 @@ fn dead_pin_is_lifted_until_recovery() {
         });
         assert_eq!(spine_of(&some_flow(1)), 0);
     }
+}
+
+/// The rest is installed, and what is missing once the interface is up. A refused instruction restores as much.
+fn install_leaves_out_dead_interface() {
+    let _fabric = Fabric::new();
+    let scratch = tempfile::tempdir().expect("a folder");
+    let mut agent = start_leaf(&scratch);
+    let before = [pin(some_flow(1), 0), pin(some_flow(2), 1)];
+    assert!(only(agent.install(install(1, 1, &before))).outcome.is_ok());
+    ip_in("leaf0", &["link", "set", "up1", "down"]);
+    let [both, lone] = [1, 2].map(|last| Ipv4Addr::new(10, 77, 0, last));
+    let whole = ForwardingState {
+        rules: vec![pin(some_flow(2), 1), pin(some_flow(3), 0)],
+        routes: vec![
+            route(both, &[hop(0, 1), hop(1, 1)]),
+            route(lone, &[hop(1, 1)]),
+        ],
+    }
+    .in_order();
+    let part = ForwardingState {
+        rules: vec![pin(some_flow(3), 0)],
+        routes: vec![route(both, &[hop(0, 1)])],
+    };
+    let follows = Install {
+        holding: whole.clone(),
+        ..install(2, 2, &[])
+    };
+    let ack = only(agent.install(follows));
+    assert_eq!(ack.outcome.as_ref(), Ok(&whole));
+    assert_eq!(held(&mut agent), (2, part.clone()));
+    let mut nowhere = pin(some_flow(9), 0);
+    nowhere.interface = "eth7".into();
+    let ack = only(agent.install(install(3, 3, &[nowhere])));
+    assert!(
+        matches!(&ack.outcome, Err(InstallRefusal::Kernel { .. })),
+        "{ack:?}"
+    );
+    assert_eq!(held(&mut agent), (2, part));
+    ip_in("leaf0", &["link", "set", "up1", "up"]);
+    wait_for("all to be held", || {
+        held(&mut agent).1.is_same_as(&whole).then_some(())
+    });
 }
 
 fn removed_pins_are_restored() {

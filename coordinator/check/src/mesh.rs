@@ -4,10 +4,15 @@
 //! If nothing circles in the union, nothing circles in any mixture; where each alternative is a single link the reverse
 //! holds too. So it is with nodes without an instruction: of a link that is down they may have heard, or not yet, or
 //! they never will.
+//!
+//! A change is judged against the present state, where packets may be lost already. Over a link that gets no greater
+//! share of a node's packets than it has now, no more packets are lost than now. So what lies behind that link is not
+//! held against the change: otherwise no packet could be led out of a loop that exists. A node that loses all packets
+//! now may be left to its own routes, even if it may not have heard yet what is down.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::mem;
+use std::{iter, mem};
 
 use reweave_common::fabric::Fabric;
 use reweave_common::forwarding::NextHop;
@@ -23,17 +28,19 @@ pub(crate) enum NextLinks<'a> {
     Table(&'a [NextHop]),
     /// By itself, or by a pin.
     Links(Vec<LinkId>),
+    /// By itself, as long as it has not heard what is down.
+    Unheard(Vec<LinkId>),
 }
 
 impl NextLinks<'_> {
     pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> {
         let next_hops: &[NextHop] = match self {
             Self::Table(hops) => hops,
-            Self::Links(_) => &[],
+            Self::Links(_) | Self::Unheard(_) => &[],
         };
         let over: &[LinkId] = match self {
             Self::Table(_) => &[],
-            Self::Links(links) => links,
+            Self::Links(links) | Self::Unheard(links) => links,
         };
         next_hops
             .iter()
@@ -43,6 +50,33 @@ impl NextLinks<'_> {
 
     fn is_one_of(&self, ways: &[Self]) -> bool {
         ways.iter().any(|way| way.links().eq(self.links()))
+    }
+
+    /// Without a table, packets are spread evenly.
+    fn weights(&self) -> Vec<(LinkId, u32)> {
+        match self {
+            Self::Table(hops) => hops.iter().map(|hop| (hop.link, hop.weight)).collect(),
+            Self::Links(links) | Self::Unheard(links) => {
+                links.iter().map(|&link| (link, 1)).collect()
+            }
+        }
+    }
+
+    /// The weight of this link, and the weight of all.
+    fn share(&self, link: LinkId) -> [u128; 2] {
+        let mut share = [0, 0];
+        for (other, weight) in self.weights() {
+            let weight = u128::from(weight);
+            share[0] += if other == link { weight } else { 0 };
+            share[1] += weight;
+        }
+        share
+    }
+
+    /// Whether the link gets a greater share of the packets than by that.
+    fn gives_more(&self, link: LinkId, than: &Self) -> bool {
+        let ([new, all_new], [old, all_old]) = (self.share(link), than.share(link));
+        old == 0 || new * all_old > old * all_new
     }
 }
 
@@ -57,7 +91,14 @@ pub(crate) struct Mesh<'a> {
     /// By node, as far as it was asked for.
     ways: Vec<OnceCell<Alternatives<'a>>>,
     /// What these nodes are about to do is what is judged.
-    changed: BTreeMap<NodeId, Vec<LinkId>>,
+    changed: BTreeMap<NodeId, NewLinks>,
+}
+
+/// The links over which a node is about to send otherwise than now.
+struct NewLinks {
+    all: Vec<LinkId>,
+    /// Those that may get a greater share of its packets than they have now, and lose more.
+    gaining: Vec<LinkId>,
 }
 
 /// What nodes may hold.
@@ -102,24 +143,31 @@ impl<'a> Mesh<'a> {
             let mut new = mesh.own.alternatives(next, node);
             new.retain(|way| !way.is_one_of(&held));
             if !new.is_empty() {
-                let links = new.iter().flat_map(NextLinks::links).collect();
+                let links = mesh.new_links(node, &new, &held);
                 mesh.changed.insert(node, links);
             }
         }
         mesh
     }
 
-    /// When all nodes hold these tables: what comes of what those send otherwise than now.
+    /// When all nodes hold these tables: what comes of what those send otherwise than now. Once circuits have moved,
+    /// what nodes do now says nothing.
     pub(crate) fn at_rest(
         ground: &'a Ground<'a>,
         destination: NodeId,
         tables: &'a TablesByDestination<'a>,
         changed_hops: impl IntoIterator<Item = NodeId>,
+        circuits_move: bool,
     ) -> Self {
         let mut mesh = Self::of(ground, destination, State::AtRest(tables));
         for node in changed_hops {
             let ways = mesh.own.alternatives(tables, node);
-            let links = ways.iter().flat_map(NextLinks::links).collect();
+            let held = if circuits_move {
+                Vec::new()
+            } else {
+                mesh.held(node)
+            };
+            let links = mesh.new_links(node, &ways, &held);
             mesh.changed.insert(node, links);
         }
         mesh
@@ -133,6 +181,59 @@ impl<'a> Mesh<'a> {
             state,
             ways: vec![OnceCell::new(); ground.network.fabric.nodes().len()],
             changed: BTreeMap::new(),
+        }
+    }
+
+    /// By these alternatives, where the others may be what the node does now. If these are none, all links gain.
+    fn new_links(&self, node: NodeId, new: &[NextLinks<'_>], held: &[NextLinks<'_>]) -> NewLinks {
+        let mut gaining = Vec::new();
+        for way in new {
+            let gains = |link: &LinkId| {
+                held.is_empty() || held.iter().any(|held| way.gives_more(*link, held))
+            };
+            let gained: Vec<_> = way.links().filter(gains).collect();
+            let is_own = matches!(way, NextLinks::Unheard(_)) && !held.is_empty();
+            if is_own && !gained.is_empty() && self.is_lost(node) {
+                continue;
+            }
+            gaining.extend(gained);
+        }
+        NewLinks {
+            all: new.iter().flat_map(NextLinks::links).collect(),
+            gaining,
+        }
+    }
+
+    /// Whether no packet of this node can arrive now, whichever tables nodes hold and whatever they have heard.
+    fn is_lost(&self, node: NodeId) -> bool {
+        let fabric = self.ground.network.fabric;
+        let mut is_seen = vec![false; fabric.nodes().len()];
+        let mut open = vec![node];
+        while let Some(at) = open.pop() {
+            if at == self.destination {
+                return false;
+            }
+            let passes = at == node || fabric.node(at).role.forwards();
+            if !passes || mem::replace(&mut is_seen[at.index()], true) {
+                continue;
+            }
+            let present = self.present(at);
+            let links = present.iter().flat_map(NextLinks::links);
+            let alive = links.filter(|&link| self.is_alive(at, link));
+            open.extend(alive.map(|link| fabric.link(link).far(at).node));
+        }
+        true
+    }
+
+    /// What a node may do before any change.
+    fn present(&self, node: NodeId) -> Alternatives<'a> {
+        let pinned = match self.state {
+            State::OnTheWay { pinned, .. } => pinned.get(&node),
+            State::AtRest(_) => None,
+        };
+        match pinned {
+            Some(&link) => vec![NextLinks::Links(vec![link])],
+            None => self.held(node),
         }
     }
 
@@ -171,7 +272,7 @@ impl<'a> Mesh<'a> {
     }
 
     /// What may befall packets behind a node that has followed. What was wrong before is not held
-    /// against a change that may be its cure.
+    /// against a change that may be its cure, unless more packets come to it.
     pub(crate) fn mishap(&self) -> Option<Mishap> {
         let reached = self.reached();
         let stuck = reached.iter().find_map(|&node| self.stuck_at(node));
@@ -180,13 +281,13 @@ impl<'a> Mesh<'a> {
         stuck.or_else(|| self.circle(&reached).map(Mishap::Circle))
     }
 
-    /// All behind what changed nodes are about to do, in the order of their numbers.
+    /// All behind links over which changed nodes are about to send more, in the order of their numbers.
     fn reached(&self) -> Vec<NodeId> {
         let fabric = self.ground.network.fabric;
         let mut is_reached = vec![false; fabric.nodes().len()];
         let firsts = self.changed.iter();
         let firsts =
-            firsts.flat_map(|(&node, links)| self.nodes_behind(node, links.iter().copied()));
+            firsts.flat_map(|(&node, new)| self.nodes_behind(node, new.gaining.iter().copied()));
         let mut open: Vec<_> = firsts.collect();
         while let Some(node) = open.pop() {
             if !mem::replace(&mut is_reached[node.index()], true) {
@@ -211,7 +312,7 @@ impl<'a> Mesh<'a> {
 
     /// A changed node, whichever node is before it: what it did before it does no longer.
     fn stuck_by(&self, node: NodeId) -> Option<Mishap> {
-        self.ends_at(node, self.changed[&node].iter().copied())
+        self.ends_at(node, self.changed[&node].all.iter().copied())
     }
 
     fn ends_at(&self, node: NodeId, links: impl Iterator<Item = LinkId>) -> Option<Mishap> {
@@ -348,8 +449,9 @@ impl<'a> Own<'a> {
         let heard = self.heard(node);
         let unheard = self.unheard(node);
         let other = unheard.filter(|links| !links.is_empty() && *links != heard);
-        let both = [Some(heard), other].into_iter().flatten();
-        both.map(|links| NextLinks::Links(links.to_vec())).collect()
+        let heard = NextLinks::Links(heard.to_vec());
+        let unheard = other.map(|links| NextLinks::Unheard(links.to_vec()));
+        iter::once(heard).chain(unheard).collect()
     }
 }
 

@@ -213,7 +213,7 @@ pub(crate) fn at_rest(
             changed_hops.get(&to)?
         };
         let concerned = concerned.iter().copied();
-        let mesh = Mesh::at_rest(&ground, to, &tables, concerned);
+        let mesh = Mesh::at_rest(&ground, to, &tables, concerned, moves);
         Some(astray(after, to, mesh.mishap()?))
     };
     found.extend(network.fabric.endpoints().filter_map(lost));

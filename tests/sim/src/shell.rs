@@ -1,9 +1,10 @@
 //! The shell around the fence of an agent, on a simulated kernel: it notes, changes the kernel by one operation at a time,
 //! reads it back and answers. An agent decides when it does the next of these, and may die before any.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use reweave_agent_core::fence::{Fence, FenceEffect, Record};
+use reweave_agent_core::reconcile::usable;
 use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::moment::Moment;
@@ -27,6 +28,8 @@ pub struct Shell<Op> {
     /// Changes that are still to be made, and why.
     ops: VecDeque<Op>,
     holds_for: Why,
+    /// Interfaces that were down when the last instruction was taken up.
+    left_out: BTreeSet<String>,
     /// It is following an instruction, and handles nothing else until that ends.
     is_busy: bool,
 }
@@ -55,6 +58,7 @@ impl<Op> Shell<Op> {
             fence,
             ops: VecDeque::new(),
             holds_for: Why::Drift,
+            left_out: BTreeSet::new(),
             is_busy: false,
         }
     }
@@ -116,6 +120,7 @@ impl<Op> Shell<Op> {
         kernel: &impl Holds<Op = Op>,
         disk: &mut Record,
         disk_is_full: bool,
+        is_up: impl Fn(&str) -> bool,
     ) -> Step<ForwardingState, Ack> {
         match effect {
             FenceEffect::Note(_) if disk_is_full => {
@@ -127,11 +132,17 @@ impl<Op> Shell<Op> {
                 self.fence.handle_noted(Ok(()));
             }
             FenceEffect::Apply(holding) => {
-                self.ops = kernel.ops_to_hold(&holding);
+                let wanted = usable(&holding, is_up, &kernel.held().routes);
+                self.left_out = wanted.left_out_of(&holding).unwrap_or_default();
+                self.ops = kernel.ops_to_hold(&wanted);
                 self.holds_for = Why::Instruction;
                 return Step::Acts(holding);
             }
-            FenceEffect::ReadBack => self.fence.handle_read_back(Ok(kernel.held())),
+            FenceEffect::ReadBack => {
+                let left_out = std::mem::take(&mut self.left_out);
+                let held = Ok(kernel.held());
+                self.fence.handle_read_back_without(held, &left_out);
+            }
             FenceEffect::Send(ack) => return Step::Says(ack),
         }
         Step::Took

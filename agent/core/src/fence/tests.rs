@@ -1,5 +1,6 @@
 //! The fence with a simulated disk and kernel that fail and crash where a test says.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
@@ -30,6 +31,8 @@ struct Switch {
     disk_full: bool,
     /// A rule that the kernel refuses.
     refused: Option<PinRule>,
+    /// Interfaces over which the kernel takes no rule.
+    down: BTreeSet<String>,
     acks: Vec<Ack>,
 }
 
@@ -43,7 +46,9 @@ impl Switch {
             match effect {
                 FenceEffect::Note(record) => fence.handle_noted(self.note(record)),
                 FenceEffect::Apply(holding) => fence.handle_applied(self.apply(&holding.rules)),
-                FenceEffect::ReadBack => fence.handle_read_back(Ok(pins(&self.kernel))),
+                FenceEffect::ReadBack => {
+                    fence.handle_read_back_without(Ok(pins(&self.kernel)), &self.down);
+                }
                 FenceEffect::Send(ack) => self.acks.push(ack),
             }
         }
@@ -67,7 +72,9 @@ impl Switch {
             promised || falls_back || self.disk.in_force.holding.rules == rules,
             "the agent acts on what it has not noted down"
         );
-        for rule in rules {
+        let down = &self.down;
+        let is_up = |rule: &&PinRule| !down.contains(&rule.interface);
+        for rule in rules.iter().filter(is_up) {
             if self.refused.as_ref() == Some(rule) {
                 return Err("no such interface".to_owned());
             }
@@ -75,7 +82,8 @@ impl Switch {
                 self.kernel.push(rule.clone());
             }
         }
-        self.kernel.retain(|rule| rules.contains(rule));
+        self.kernel
+            .retain(|rule| rules.contains(rule) && !down.contains(&rule.interface));
         Ok(())
     }
 
@@ -466,6 +474,25 @@ fn mismatched_kernel_readback_is_refused() {
     };
     let error = "read back, 1 rules were missing and 1 too many".to_owned();
     assert_eq!(ack.outcome, Err(InstallRefusal::Kernel { error }));
+}
+
+/// It is installed with the next repair after its interface is up.
+#[test]
+fn pin_over_dead_interface_is_accepted() {
+    let (mut switch, mut fence) = new_switch();
+    switch.down.insert("swp1".to_owned());
+    let both = [rule(1, 0), rule(2, 1)];
+    let ack = switch.instruct(&mut fence, install(1, 1, &both));
+    assert_eq!(ack.outcome, Ok(pins(&both)));
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+    assert_eq!(fence.in_force().holding, pins(&both), "to be completed");
+    // Nor does it stop a confirmed commit and what returns without one.
+    let ack = switch.instruct_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 1)]));
+    assert_eq!(ack.outcome, Ok(pins(&[rule(2, 1)])));
+    assert!(switch.kernel.is_empty() && fence.is_unconfirmed());
+    let restarted = switch.restart();
+    assert_eq!(restarted.in_force().holding, pins(&both));
+    assert_eq!(switch.kernel, [rule(1, 0)]);
 }
 
 /// The kernel accepts a route and drops it.

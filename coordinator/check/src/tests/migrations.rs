@@ -342,6 +342,79 @@ fn routes_over_dead_links_may_change() {
     assert_eq!(said.len(), 1, "{said:?}");
 }
 
+/// A table of leaf 1 in a fabric whose spine 1 has lost its link to leaf 0, and sends back what is for that leaf. It
+/// leads to the hosts there over these spines; over none, the switch is left to itself.
+fn leaf_table(site: &Site, spines: &[&str]) -> Tables {
+    let at = site.node("leaf1");
+    let hop = |spine: &&str| NextHop {
+        link: site.link("leaf1", spine),
+        weight: 1,
+    };
+    let hops: Vec<_> = spines.iter().map(hop).collect();
+    let hosts = ["h0", "h1"].map(|host| site.node(host));
+    let entries = hosts.map(|to| (to, hops.clone()));
+    let led = entries.into_iter().filter(|(_, hops)| !hops.is_empty());
+    let table = ForwardingTable {
+        at,
+        towards: led.collect(),
+        raises: Vec::new(),
+    };
+    Tables::from([(at, table)])
+}
+
+/// The number of faults of the round in which leaf 1 goes from one such table to another, and of the plan.
+fn leaf_faults(site: &Site, held: &[&str], next: &[&str]) -> [usize; 2] {
+    let [held, next] = [held, next].map(|spines| leaf_table(site, spines));
+    let (unsure, circuits) = (Tables::new(), Circuits::new());
+    let network = site.network([&held, &unsure], &circuits);
+    let round = check_step(&network, MigrationStep::Round(&next)).err();
+    let ended = Plan {
+        tables: next.clone(),
+        ..plan(&[])
+    };
+    let both = [round, check(&network, &ended).err()];
+    both.map(|faults| faults.map_or(0, |faults| faults.len()))
+}
+
+/// A drain left the switch no other way than the one that failed: all of its packets circle until the drain ends.
+#[test]
+fn packets_may_leave_existing_loop() {
+    let mut site = Site::leaf_spine();
+    site.down = BTreeSet::from([site.link("leaf0", "spine1")]);
+    let better: [&[&str]; 3] = [&[], &["spine0"], &["spine0", "spine1"]];
+    for next in better {
+        assert_eq!(leaf_faults(&site, &["spine1"], next), [0, 0], "{next:?}");
+    }
+    let all = ["spine0", "spine1", "spine2"];
+    assert_eq!(leaf_faults(&site, &all[..2], &all), [0, 0], "a third less");
+    // More packets than now would circle.
+    let worse: [[&[&str]; 2]; 4] = [
+        [&["spine0"], &["spine1"]],
+        [&["spine0"], &["spine0", "spine1"]],
+        [&["spine0", "spine1"], &["spine1"]],
+        [&all, &["spine0", "spine1"]],
+    ];
+    for [held, next] in worse {
+        assert_eq!(
+            leaf_faults(&site, held, next),
+            [2, 2],
+            "{held:?} to {next:?}"
+        );
+    }
+}
+
+/// Spine 0 sends them back, and leaf 1 may not have heard of that.
+#[test]
+fn lost_packets_may_follow_own_routes() {
+    let mut site = Site::leaf_spine();
+    let down = [("leaf0", "spine0"), ("leaf1", "spine1")];
+    site.down = down.map(|(a, b)| site.link(a, b)).into();
+    assert_eq!(leaf_faults(&site, &["spine1"], &[]), [0, 0]);
+    // By a table they would circle for certain, and by another way they arrive now.
+    assert_eq!(leaf_faults(&site, &["spine1"], &["spine0"]), [2, 2]);
+    assert_eq!(leaf_faults(&site, &["spine2"], &[]), [2, 2]);
+}
+
 /// All pairs of fibres are links, of which four have a circuit.
 #[test]
 fn pin_to_dark_fibre_is_refused() {

@@ -116,6 +116,21 @@ fn own_ways(
     ways
 }
 
+fn links_of(way: &[(LinkId, u32)]) -> Vec<LinkId> {
+    way.iter().map(|(link, _)| *link).collect()
+}
+
+/// The part of the packets that goes over this link.
+fn part_over(way: &[(LinkId, u32)], link: LinkId) -> f64 {
+    let sum = |hops: Vec<u32>| f64::from(hops.into_iter().sum::<u32>());
+    let over = way.iter().filter(|(other, _)| *other == link);
+    let over = sum(over.map(|(_, weight)| *weight).collect());
+    if over <= 0.0 {
+        return 0.0;
+    }
+    over / sum(way.iter().map(|(_, weight)| *weight).collect())
+}
+
 /// What is judged towards one destination, of all packets or of one flow.
 struct Plain<'a> {
     network: &'a Network<'a>,
@@ -143,6 +158,64 @@ impl Plain<'_> {
         } else {
             vec![heard, unheard]
         }
+    }
+
+    /// The same with the weight of each link.
+    fn weighted(&self, tables: &Tables, at: NodeId) -> Vec<Vec<(LinkId, u32)>> {
+        let table = tables.get(&at);
+        if let Some(hops) = table.and_then(|table| table.towards.get(&self.to)) {
+            return vec![hops.iter().map(|hop| (hop.link, hop.weight)).collect()];
+        }
+        let evenly = |links: Vec<LinkId>| links.into_iter().map(|link| (link, 1)).collect();
+        self.by(tables, at).into_iter().map(evenly).collect()
+    }
+
+    /// Over which links a node may send a greater part of its packets than now.
+    fn gaining(&self, at: NodeId) -> BTreeSet<LinkId> {
+        let mut held = self.weighted(self.network.tables, at);
+        if self.network.unsure.contains_key(&at) {
+            held.extend(self.weighted(self.network.unsure, at));
+        }
+        let table = self.round.get(&at);
+        let is_by_itself = table.is_none_or(|table| !table.towards.contains_key(&self.to));
+        let mut gaining = BTreeSet::new();
+        for (nth, way) in self.weighted(self.round, at).into_iter().enumerate() {
+            // The second way of a node that is left to itself is the one of a node that has not heard.
+            if is_by_itself && nth > 0 && self.is_lost(at) {
+                continue;
+            }
+            if held.iter().any(|held| links_of(held) == links_of(&way)) {
+                continue;
+            }
+            let gains = |link: &LinkId| {
+                let mut held = held.iter().map(|held| part_over(held, *link));
+                held.any(|part| part <= 0.0 || part < part_over(&way, *link))
+            };
+            gaining.extend(links_of(&way).into_iter().filter(gains));
+        }
+        gaining
+    }
+
+    /// Whether none of its packets arrives now.
+    fn is_lost(&self, from: NodeId) -> bool {
+        let fabric = self.network.fabric;
+        let (mut open, mut seen) = (vec![from], BTreeSet::new());
+        while let Some(at) = open.pop() {
+            let goes_on = at == from || fabric.node(at).role.forwards();
+            if at == self.to || !seen.insert(at) || !goes_on {
+                continue;
+            }
+            let pinned = self.pinned.get(&at).map(|&link| vec![vec![link]]);
+            for mut links in pinned.unwrap_or_else(|| self.held(at)) {
+                links.retain(|link| !self.network.down.contains(link));
+                let heads = self.heads(at, &links);
+                if heads.contains(&self.to) {
+                    return false;
+                }
+                open.extend(heads);
+            }
+        }
+        true
     }
 
     fn held(&self, at: NodeId) -> Vec<Vec<LinkId>> {
@@ -215,8 +288,10 @@ impl Plain<'_> {
     /// Which nodes circle is left open.
     fn trouble(&self) -> Option<Trouble> {
         let (fabric, changed) = (self.network.fabric, self.changed());
-        let firsts = changed.iter();
-        let firsts = firsts.flat_map(|(&at, links)| self.heads(at, links));
+        let firsts = changed.keys().flat_map(|&at| {
+            let gaining: Vec<_> = self.gaining(at).into_iter().collect();
+            self.heads(at, &gaining)
+        });
         let firsts: BTreeSet<_> = firsts.collect();
         let mut reached = firsts.clone();
         reached.extend(firsts.iter().flat_map(|&at| self.behind(at)));

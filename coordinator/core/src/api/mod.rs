@@ -244,7 +244,8 @@ fn diagnose(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
     })
 }
 
-/// Proposes a plan. An existing proposal that does the same and predicts as much keeps its number.
+/// Proposes a plan, unless it is unsound. An existing proposal that does the same and predicts as much keeps its
+/// number.
 fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
     let world = turn.world();
     let not_seen = world.not_seen();
@@ -267,6 +268,11 @@ fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
     }
     if let Some((running, _)) = turn.in_the_way(&plan) {
         return Response::Refused(Refused::Busy { running });
+    }
+    if let Err(Hindrance::Wrong(reasons)) = first_step(turn, &plan) {
+        let mut reasons = turn.words(&reasons);
+        reasons.push(plan_check::by_hand(world));
+        return Response::Refused(Refused::Unfit { reasons });
     }
     let shown = turn.shown(&plan, not_seen);
     let proposal = turn.proposal(plan, Author::Operator(principal));

@@ -37,6 +37,7 @@ pub(super) fn status(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> 
     status.warnings = full
         .into_iter()
         .chain(unfit_settings(seen.policy))
+        .chain(left_out(world.known, state))
         .chain(warnings(world.known, &status))
         .collect();
     status
@@ -258,18 +259,31 @@ fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
     }
 }
 
-/// Whether a switch reads back a state other than its last instruction.
+/// Whether a switch reads back a state other than its last instruction, as far as its interfaces are up.
 fn is_astray(known: Measurements<'_>, state: &State, node: NodeId) -> bool {
-    let observed = known
-        .ingest
-        .observations()
-        .node(node)
-        .filter(|_| known.is_fresh(node));
-    let Some(holds) = observed.and_then(|observed| observed.holds.as_ref()) else {
-        return false;
-    };
+    let observed = known.ingest.observations().node(node);
+    let observed = observed.filter(|_| known.is_fresh(node));
+    let has_reported = observed.is_some_and(|observed| observed.holds.is_some());
     let desired = state.in_force().holding(node);
-    !holds.value.1.is_same_as(&desired)
+    has_reported && known.left_out(node, &desired).is_none()
+}
+
+/// Switches that lack a part of their instruction while interfaces are down.
+fn left_out(known: Measurements<'_>, state: &State) -> impl Iterator<Item = String> {
+    let nodes = known.fabric.nodes().map(|(node, _)| node);
+    let fresh = nodes.filter(move |node| known.is_fresh(*node));
+    fresh.filter_map(move |node| {
+        let desired = state.in_force().holding(node);
+        let interfaces: Vec<_> = known.left_out(node, &desired)?.into_iter().collect();
+        (!interfaces.is_empty()).then(|| {
+            format!(
+                "{} leaves out pins and hops over interfaces that are down: {}; it installs them \
+                 once these are up",
+                known.fabric.name(node),
+                interfaces.join(", ")
+            )
+        })
+    })
 }
 
 fn agent(

@@ -19,6 +19,8 @@ use crate::model::world::World;
 /// snapshot in one of 256 MiB. A running plan is stored with its tables, those of each round forward and back, and the
 /// instructions: about 100 bytes per next hop.
 const MAX_PLAN_ENTRIES: usize = 1 << 18;
+/// More links are counted but not named.
+const MAX_NAMED_LINKS: usize = 5;
 /// The minor version since which loads are checked: earlier builds cannot read this reason of a refusal.
 const LOADS_SINCE_MINOR: u16 = 1;
 
@@ -47,6 +49,24 @@ fn instructed_entries(fabric: &Fabric, plan: &Plan) -> usize {
     };
     let towards = plan.tables.values().flat_map(|table| &table.towards);
     plan.entries() + towards.map(further).sum::<usize>()
+}
+
+/// What an operator can do while the only known plan is unsound.
+pub(crate) fn by_hand(world: &World<'_>) -> String {
+    let (fabric, down) = (world.fabric(), world.down());
+    let names = down.iter().map(|&link| fabric.link_name(link));
+    let names: Vec<_> = names.take(MAX_NAMED_LINKS).collect();
+    if names.is_empty() {
+        return "no sound plan is known: remove the cause by hand, or ask again later".to_owned();
+    }
+    let more = match down.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "no sound plan is known: repair the links that are down ({}{more}), or drain other links",
+        names.join(", ")
+    )
 }
 
 /// The checker's objections to the plan, whatever it promises.

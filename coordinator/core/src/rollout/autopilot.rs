@@ -1,12 +1,14 @@
 //! Automatic mode: whether the coordinator may change something now, and what.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
+use reweave_common::ids::LinkId;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Mode, NotSeen, Refused};
-use reweave_common::plan::Plan;
+use reweave_common::plan::{Generation, Plan};
 
 use crate::estimate::interval_timer::IntervalTimer;
 use crate::ingest::admission::Admissions;
@@ -36,6 +38,38 @@ pub(crate) struct Autopilot {
     changed_at: Option<Moment>,
     waits: Option<WaitReason>,
     failing: FailingLinks,
+    /// Its last plan was unsound.
+    refusal: Option<Refusal>,
+}
+
+/// Plans that were found unsound one after another, in the same network.
+#[derive(Debug, Clone)]
+struct Refusal {
+    basis: RefusalBasis,
+    /// An urgent plan does not wait because another one was refused.
+    is_urgent: bool,
+    /// The moment of the last one.
+    at: Moment,
+    count: u32,
+    reasons: Vec<String>,
+}
+
+/// While this is the same, another plan is probably as unsound.
+#[derive(Debug, Clone, PartialEq)]
+struct RefusalBasis {
+    in_force: Generation,
+    down: BTreeSet<LinkId>,
+    policy_revision: u64,
+}
+
+impl RefusalBasis {
+    fn of(turn: &DecisionContext<'_>) -> Self {
+        Self {
+            in_force: turn.state.in_force().generation,
+            down: turn.world().down(),
+            policy_revision: turn.state.policy().revision,
+        }
+    }
 }
 
 /// Why automatic mode changes nothing now.
@@ -69,6 +103,11 @@ pub(crate) enum WaitReason {
     NotReady {
         reasons: Vec<String>,
     },
+    /// The plan that would repair something is unsound.
+    Unsound {
+        reasons: Vec<String>,
+        rest: Duration,
+    },
 }
 
 impl fmt::Display for WaitReason {
@@ -98,6 +137,12 @@ impl fmt::Display for WaitReason {
             ),
             Self::TooWide { why } => why.fmt(f),
             Self::NotReady { reasons } => f.write_str(&reasons.join("; ")),
+            Self::Unsound { reasons, rest } => write!(
+                f,
+                "{}; a plan is made again in {} s, or once a link goes up or down",
+                reasons.join("; "),
+                rest.as_secs() + 1
+            ),
         }
     }
 }
@@ -122,6 +167,7 @@ impl Autopilot {
         if policy.mode == Mode::Manual {
             // Links are not diagnosed in manual mode, so no failure is known to have lasted.
             (self.failing, self.waits) = (FailingLinks::default(), None);
+            self.refusal = None;
             return self.end_drains(turn);
         }
         self.failing.handle_time(turn.decision_world, arrivals);
@@ -163,6 +209,9 @@ impl Autopilot {
     fn look(&mut self, turn: &mut DecisionContext<'_>) -> Option<WaitReason> {
         let world = turn.world();
         let urgent = proposals::urgent(world, turn.state);
+        if let Some(waits) = self.rest_after_refusal(turn, urgent.is_some()) {
+            return Some(waits);
+        }
         let rest = self.rest_of_cool_down(turn.known, turn.state);
         if urgent.is_none() && !rest.is_zero() {
             return Some(WaitReason::CoolingDown { rest });
@@ -197,22 +246,123 @@ impl Autopilot {
         let mut offers = turn.state.offers().map(|it| &it.plan);
         match offers.find(|offer| proposals::do_the_same(offer, &plan)) {
             // For routes that lead nowhere, the gain in rates is irrelevant.
-            Some(offer) => approve(turn, offer, is_urgent),
-            None => self.propose(turn, plan),
+            Some(offer) => self.approve(turn, offer, is_urgent),
+            None => self.propose(turn, plan, is_urgent),
         }
     }
 
-    /// Proposes the plan. The next decision follows at once, to approve it.
-    fn propose(&mut self, turn: &mut DecisionContext<'_>, plan: Plan) -> Option<WaitReason> {
+    /// Proposes the plan, unless it is unsound. The next decision follows at once, to approve it.
+    fn propose(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        plan: Plan,
+        is_urgent: bool,
+    ) -> Option<WaitReason> {
         let plan = promising(turn.world(), turn.state, plan);
         if let Some(too_large) = plan_check::too_large(turn.known.fabric, &plan) {
             let reasons = reason_list::texts(&[too_large], turn.known.fabric);
             return Some(WaitReason::NotReady { reasons });
         }
+        if let Err(Hindrance::Wrong(reasons)) = first_step(turn, &plan) {
+            return Some(self.note_refusal(turn, is_urgent, &reasons));
+        }
         let proposal = turn.proposal(plan, Author::Policy);
         turn.decide(proposal);
         self.looks.hurry();
         None
+    }
+
+    /// Approves the plan. Urgent plans skip the waiting times.
+    fn approve(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        proposed: &Plan,
+        is_urgent: bool,
+    ) -> Option<WaitReason> {
+        let policy = turn.known.policy;
+        let rest = policy.opens_in(turn.known.now).filter(|_| !is_urgent);
+        if let Some(rest) = rest {
+            let hours = policy.hours();
+            return Some(WaitReason::OutOfHours { hours, rest });
+        }
+        let generation = proposed.generation;
+        let by = Author::Policy;
+        let claims = turn.claims(proposed);
+        let too_wide = blast_radius::too_wide(turn.world(), turn.state, proposed, &claims);
+        if let Some(why) = too_wide.filter(|_| !is_urgent) {
+            return Some(WaitReason::TooWide { why });
+        }
+        match first_step(turn, proposed) {
+            Ok(first) => {
+                turn.out.note_approval(proposed, by.clone());
+                let approved = Change::PlanApproved {
+                    generation,
+                    by,
+                    anyway: is_urgent,
+                };
+                turn.decide(approved.at_once_with(first));
+            }
+            Err(Hindrance::Wrong(reasons)) => {
+                let waits = self.note_refusal(turn, is_urgent, &reasons);
+                turn.decide(Change::PlanRefused {
+                    generation,
+                    reasons,
+                });
+                return Some(waits);
+            }
+            Err(Hindrance::Unready(reasons)) => {
+                let reasons = reason_list::texts(&reasons, turn.known.fabric);
+                return Some(WaitReason::NotReady { reasons });
+            }
+            Err(Hindrance::Unjudged) => {
+                let reasons = vec!["its steps are being checked".to_owned()];
+                return Some(WaitReason::NotReady { reasons });
+            }
+        }
+        None
+    }
+
+    /// Urgent plans wait as well: an unsound one repairs nothing. A change of the network ends the wait.
+    fn rest_after_refusal(
+        &mut self,
+        turn: &DecisionContext<'_>,
+        is_urgent: bool,
+    ) -> Option<WaitReason> {
+        let refusal = self.refusal.as_ref()?;
+        if refusal.is_urgent != is_urgent {
+            return None;
+        }
+        if refusal.basis != RefusalBasis::of(turn) {
+            self.refusal = None;
+            return None;
+        }
+        let waited = turn.known.now.since(refusal.at);
+        let cool_down = turn.known.policy.cool_down_after(refusal.count);
+        let rest = cool_down.saturating_sub(waited);
+        let reasons = refusal.reasons.clone();
+        (!rest.is_zero()).then_some(WaitReason::Unsound { reasons, rest })
+    }
+
+    fn note_refusal(
+        &mut self,
+        turn: &DecisionContext<'_>,
+        is_urgent: bool,
+        reasons: &[Reason],
+    ) -> WaitReason {
+        let before = self.refusal.as_ref();
+        let before = before.filter(|refusal| refusal.is_urgent == is_urgent);
+        let count = before.map_or(0, |refusal| refusal.count).saturating_add(1);
+        let mut reasons = reason_list::texts(reasons, turn.known.fabric);
+        reasons.push(plan_check::by_hand(turn.world()));
+        self.refusal = Some(Refusal {
+            basis: RefusalBasis::of(turn),
+            is_urgent,
+            at: turn.known.now,
+            count,
+            reasons: reasons.clone(),
+        });
+        let rest = turn.known.policy.cool_down_after(count);
+        WaitReason::Unsound { reasons, rest }
     }
 
     pub(crate) fn rest_of_cool_down(&self, known: Measurements<'_>, state: &State) -> Duration {
@@ -277,45 +427,4 @@ fn withdraw_one(turn: &mut DecisionContext<'_>) {
             reasons: vec![Reason::NothingToMend],
         });
     }
-}
-
-/// Approves the plan. Urgent plans skip the waiting times.
-fn approve(turn: &mut DecisionContext<'_>, proposed: &Plan, is_urgent: bool) -> Option<WaitReason> {
-    let policy = turn.known.policy;
-    let rest = policy.opens_in(turn.known.now).filter(|_| !is_urgent);
-    if let Some(rest) = rest {
-        let hours = policy.hours();
-        return Some(WaitReason::OutOfHours { hours, rest });
-    }
-    let generation = proposed.generation;
-    let by = Author::Policy;
-    let claims = turn.claims(proposed);
-    let too_wide = blast_radius::too_wide(turn.world(), turn.state, proposed, &claims);
-    if let Some(why) = too_wide.filter(|_| !is_urgent) {
-        return Some(WaitReason::TooWide { why });
-    }
-    match first_step(turn, proposed) {
-        Ok(first) => {
-            turn.out.note_approval(proposed, by.clone());
-            let approved = Change::PlanApproved {
-                generation,
-                by,
-                anyway: is_urgent,
-            };
-            turn.decide(approved.at_once_with(first));
-        }
-        Err(Hindrance::Wrong(reasons)) => turn.decide(Change::PlanRefused {
-            generation,
-            reasons,
-        }),
-        Err(Hindrance::Unready(reasons)) => {
-            let reasons = reason_list::texts(&reasons, turn.known.fabric);
-            return Some(WaitReason::NotReady { reasons });
-        }
-        Err(Hindrance::Unjudged) => {
-            let reasons = vec!["its steps are being checked".to_owned()];
-            return Some(WaitReason::NotReady { reasons });
-        }
-    }
-    None
 }

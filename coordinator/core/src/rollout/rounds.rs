@@ -253,14 +253,15 @@ fn send_round(
     }));
 }
 
-/// Whether fresh readings show that nodes which refused hold the desired state.
+/// Whether fresh readings show that nodes which refused hold the desired state as far as their interfaces are up.
 fn reads_back(turn: &DecisionContext<'_>, step: &Step) -> bool {
     let known = turn.known;
     step.on_their_word().all(|(node, target)| {
         let observed = known.ingest.observations().node(node);
         let holds = observed.and_then(|observed| observed.holds.as_ref());
-        let held = holds.filter(|holds| holds.is_fresh(known.now, known.policy.most_age()));
-        held.is_some_and(|held| held.value.1.is_same_as(&target.holding))
+        let most_age = known.policy.most_age();
+        let is_fresh = holds.is_some_and(|holds| holds.is_fresh(known.now, most_age));
+        is_fresh && known.left_out(node, &target.holding).is_some()
     })
 }
 

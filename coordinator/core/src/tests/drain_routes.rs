@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::operator::{FlowChange, Mode, Refused, Request, Response};
 use reweave_common::plan::Generation;
@@ -159,6 +160,108 @@ fn severed_drain_routes_raise_alarm() {
     cluster.apply(plan);
     cluster.run_for(ROLLOUT_TIME);
     assert!(status(&mut cluster).alarms.is_empty());
+}
+
+/// A cluster with two spines of which the first is drained, and a flow that hashes to it. Then the other one loses its
+/// link to the sender's leaf, and sends back what is for that leaf.
+fn without_detour(mode: Mode) -> (Cluster, FlowKey) {
+    let mut cluster = Cluster::on(Network::new(2, 3), mode);
+    cluster.run_for(SETTLE_TIME);
+    let generation = planned(&mut cluster, &["spine0"]);
+    let started = cluster.ask(Request::ApplyAnyway { generation });
+    assert_eq!(started, Response::ApplyStarted { generation });
+    cluster.run_until_ended(1);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    let flow = cluster.network.start("h0", "h3", 1000, 0);
+    cluster.run_for(SETTLE_TIME);
+    assert_eq!(cluster.network.uplink(&flow), "leaf0-spine1");
+    cluster.network.fail("leaf0", "spine1");
+    (cluster, flow)
+}
+
+#[test]
+fn drain_ends_when_detour_fails() {
+    let (mut cluster, flow) = without_detour(Mode::Manual);
+    cluster.run_for(SETTLE_TIME);
+    assert!(!cluster.network.arrives(&flow));
+    assert!(!status(&mut cluster).alarms.is_empty());
+    let generation = cluster.plan();
+    let started = cluster.ask(Request::ApplyAnyway { generation });
+    assert_eq!(started, Response::ApplyStarted { generation });
+    cluster.run_until_ended(2);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    assert!(cluster.network.arrives(&flow));
+    assert_eq!(status(&mut cluster).alarms, [""; 0]);
+    cluster.assert_one_generation();
+}
+
+#[test]
+fn policy_ends_drain_without_detour() {
+    let (mut cluster, flow) = without_detour(Mode::Auto);
+    cluster.run_for(Duration::from_secs(5));
+    assert!(cluster.network.arrives(&flow), "{cluster:?}");
+}
+
+const THREE_LEAVES: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 3\nhosts_per_leaf = 2\n\
+                            host_gbps = 0.2\nuplink_gbps = 0.1";
+
+/// A cluster with a drained spine. Each other spine has lost a link, so packets from leaf0 reach leaf2 over the drained
+/// spine alone. Without its table, leaf1 might send to spine1 what that sends back, and now all of it arrives.
+fn without_sound_plan(mode: Mode) -> Cluster {
+    let mut cluster = Cluster::on(Network::of(THREE_LEAVES), mode);
+    cluster.run_for(SETTLE_TIME);
+    drain(&mut cluster, &["spine2"]);
+    cluster.network.fail("leaf0", "spine1");
+    cluster.run_for(SETTLE_TIME);
+    if mode == Mode::Manual {
+        let around = cluster.plan();
+        cluster.apply(around);
+    }
+    cluster.run_until_ended(2);
+    assert_eq!(*cluster.last_outcome(), Outcome::Committed);
+    cluster.network.fail("leaf2", "spine0");
+    cluster.run_for(SETTLE_TIME);
+    cluster
+}
+
+#[test]
+fn unsound_plan_is_not_offered() {
+    let mut cluster = without_sound_plan(Mode::Manual);
+    let log = cluster.log.len();
+    let Response::Refused(Refused::Unfit { reasons }) = cluster.ask(Request::Plan) else {
+        panic!("it is unsound")
+    };
+    assert!(
+        reasons.iter().any(|it| it.contains("may circle")),
+        "{reasons:?}"
+    );
+    let by_hand = "no sound plan is known: repair the links that are down (";
+    let last = reasons.last().unwrap();
+    assert!(last.starts_with(by_hand), "{last}");
+    assert_eq!(cluster.log.len(), log, "nothing is proposed");
+}
+
+/// In how many seconds the policy makes a plan again.
+fn rest_s(cluster: &mut Cluster) -> u64 {
+    let waits = status(cluster).waits_because.unwrap_or_default();
+    let rest = waits.split_once(" s, or once a link goes up or down");
+    let rest = rest.and_then(|(before, _)| before.rsplit(' ').next()?.parse().ok());
+    rest.unwrap_or_else(|| panic!("{waits}"))
+}
+
+#[test]
+fn policy_backs_off_after_unsound_plans() {
+    let mut cluster = without_sound_plan(Mode::Auto);
+    let (log, first) = (cluster.log.len(), rest_s(&mut cluster));
+    assert!((15..=20).contains(&first), "{first}");
+    cluster.run_for(Duration::from_secs(first + 2));
+    let second = rest_s(&mut cluster);
+    assert!((35..=40).contains(&second), "{second}");
+    assert_eq!(cluster.log.len(), log, "the history stays as it is");
+    cluster.network.mend("leaf2", "spine0");
+    cluster.run_for(SETTLE_TIME);
+    let waits = status(&mut cluster).waits_because.unwrap_or_default();
+    assert!(!waits.contains("sound plan"), "{waits}");
 }
 
 fn round_count(cluster: &Cluster) -> usize {

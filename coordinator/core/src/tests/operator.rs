@@ -130,6 +130,32 @@ fn status_reports_rollout_progress() {
     assert_eq!(change.waiting_for, ["leaf0"]);
 }
 
+/// The switch installs it once the link is up.
+#[test]
+fn pin_over_dead_link_warns() {
+    let mut cluster = collision();
+    let plan = cluster.plan();
+    cluster.apply(plan);
+    cluster.run_until_ended(1);
+    let pin = cluster.core.state().in_force().pins[0];
+    let spine = cluster.network.fabric.link(pin.link).far(pin.at).node;
+    let spine = cluster.network.fabric.name(spine).to_owned();
+    let interface = cluster.network.interface(pin.at, &spine);
+    cluster.network.fail("leaf0", &spine);
+    cluster.network.switch("leaf0").rules.clear();
+    cluster.run_for(Duration::from_millis(500));
+    let Response::Status(status) = cluster.ask(Request::Status) else {
+        panic!("no status")
+    };
+    let differs = |it: &String| it.contains("differ from its instruction");
+    assert!(!status.alarms.iter().any(differs), "{:?}", status.alarms);
+    let expected = format!(
+        "leaf0 leaves out pins and hops over interfaces that are down: {interface}; it installs \
+         them once these are up"
+    );
+    assert!(status.warnings.contains(&expected), "{:?}", status.warnings);
+}
+
 #[test]
 fn lost_rules_raise_alarm() {
     let mut cluster = collision();

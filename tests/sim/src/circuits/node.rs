@@ -118,15 +118,16 @@ impl Node {
                 }
                 Step::Changed
             }
-            Some(Task::Follow(effect)) => self.follow(effect),
+            Some(Task::Follow(effect)) => self.follow(effect, is_up),
         }
     }
 
-    fn follow(&mut self, effect: FenceEffect) -> Step<Install, Ack> {
+    fn follow(&mut self, effect: FenceEffect, is_up: impl Fn(&str) -> bool) -> Step<Install, Ack> {
         let Some(shell) = &mut self.shell else {
             return Step::Rest;
         };
-        match shell.follow(effect, &self.kernel, &mut self.disk, self.disk_is_full) {
+        let disk = &mut self.disk;
+        match shell.follow(effect, &self.kernel, disk, self.disk_is_full, is_up) {
             Step::Acts(holding) => {
                 let promised = self.disk.promised.clone();
                 let reports = promised.filter(|it| it.holding.is_same_as(&holding));

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use reweave_common::fabric::{Circuits, Fabric, NicUse, Role};
 use reweave_common::flow::FlowKey;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
 use reweave_common::observations::{NodeObservations, RecentReadings, TimedReading};
@@ -89,6 +90,23 @@ impl<'a> Measurements<'a> {
         let most_age = self.policy.most_age();
         let is_due = |at: Moment| self.now.since(at.max(self.resumed_at)) > most_age;
         self.ingest.is_connected(node) && heard.is_some_and(|at| !is_due(at))
+    }
+
+    /// The interfaces over which a node lacks pins and hops of this state, by its last report, if they are down and
+    /// the node holds the rest: it installs them once the interfaces are up.
+    pub(crate) fn left_out(
+        self,
+        node: NodeId,
+        desired: &ForwardingState,
+    ) -> Option<BTreeSet<String>> {
+        let observed = self.ingest.observations().node(node)?;
+        let (_, held) = &observed.holds.as_ref()?.value;
+        let left_out = held.left_out_of(desired)?;
+        let is_down = |interface: &String| {
+            let counters = observed.counters.get(interface);
+            counters.is_some_and(|counters| !counters.value.up)
+        };
+        left_out.iter().all(is_down).then_some(left_out)
     }
 
     /// Whether the flow has ended. After a stall of this coordinator, a sender needs time to report everything again.
