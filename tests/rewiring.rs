@@ -7,6 +7,8 @@ mod beside;
 mod deaths;
 #[path = "rewiring/deserted.rs"]
 mod deserted;
+#[path = "rewiring/lost_circuits.rs"]
+mod lost_circuits;
 #[path = "rewiring/maintained.rs"]
 mod maintained;
 #[path = "rewiring/model/mod.rs"]

@@ -119,6 +119,13 @@ impl CircuitSet {
     pub fn len(&self) -> usize {
         self.0.len()
     }
+
+    /// Whether a switch with ports 1 to `ports` can hold these circuits: each port serves one of them at most.
+    pub fn fits(&self, ports: u16) -> bool {
+        let mut used = BTreeSet::new();
+        let mut all = self.iter().flat_map(Circuit::ports);
+        all.all(|port| (1..=ports).contains(&port.0) && used.insert(port))
+    }
 }
 
 impl FromIterator<Circuit> for CircuitSet {
@@ -200,6 +207,26 @@ mod as_written {
 }
 
 impl Readback {
+    /// Generation and token of circuits that are reported without an instruction. No instruction has generation 0, so
+    /// no coordinator takes the report for an answer.
+    const UNORDERED: (Generation, Token) = (Generation(0), Token(0));
+
+    /// Reports the circuits that the device holds, without an instruction.
+    pub fn unordered(found: CircuitSet) -> Self {
+        let (generation, token) = Self::UNORDERED;
+        Self {
+            generation,
+            token,
+            outcome: Ok(found),
+        }
+    }
+
+    /// Returns the reported circuits, if no instruction was answered.
+    pub fn unordered_circuits(&self) -> Option<&CircuitSet> {
+        let is_unordered = (self.generation, self.token) == Self::UNORDERED;
+        self.outcome.as_ref().ok().filter(|_| is_unordered)
+    }
+
     /// Returns the instruction that the driver has followed instead, if that is the reason of the refusal.
     pub fn followed(&self) -> Option<(Generation, Token)> {
         use NotSwitched::{DifferentContent, Older};
@@ -290,6 +317,27 @@ mod tests {
         assert_eq!(text, "[[1,9]]");
         assert_eq!(serde_json::from_str::<CircuitSet>("[[9,1]]").unwrap(), set);
         assert_eq!(set.to_string(), "1-9");
+    }
+
+    #[test]
+    fn port_serves_one_circuit() {
+        let fits = |text: &str| CircuitSet::from_text(text).unwrap().fits(8);
+        assert!(fits("") && fits("1-8,2-3"));
+        for bad in ["1-9", "0-1", "1-2,2-3", "4-4"] {
+            assert!(!fits(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn unordered_readback_answers_no_instruction() {
+        let found = CircuitSet::from_text("1-8").unwrap();
+        let report = Readback::unordered(found.clone());
+        assert_eq!(report.unordered_circuits(), Some(&found));
+        let answer = Readback {
+            generation: Generation(1),
+            ..report
+        };
+        assert_eq!(answer.unordered_circuits(), None);
     }
 
     #[test]

@@ -43,7 +43,7 @@ export function changes(known, asked) {
   const offer = (path, otherwise, wish) => reviewing(async () => {
     const { plan, not_seen } = await post(path, wish);
     list();
-    return [plan ? show(plan, not_seen) : nothing(otherwise)];
+    return [plan ? show(plan, not_seen) : nothing([otherwise, ...not_seen.doubts].join(" "))];
   });
 
   const plan = () => offer("/plans", "No improvement found.");

@@ -81,6 +81,7 @@ impl From<Instruction> for CoordinatorMessage {
 pub enum DriverMessage {
     /// The optical switches it reaches, by name. Nothing is heard from it before.
     Drives(Vec<OpticalName>),
+    /// The answer to an instruction, or the circuits of the device without one ([`Readback::unordered`]).
     Readback {
         optical: OpticalName,
         readback: Readback,

@@ -215,9 +215,23 @@ impl Cluster {
     /// The plan that leads to this state.
     #[track_caller]
     pub(crate) fn plan(&self, thirds: Thirds) -> Plan {
-        let output = self.offer(thirds);
-        let answer = serde_json::from_slice::<Answer>(&output.stdout);
-        answer.unwrap_or_else(|_| panic!("{output:?}")).plan
+        answered(&self.offer(thirds))
+    }
+
+    /// The plan that repairs what was found.
+    #[track_caller]
+    pub(crate) fn plan_repair(&self) -> Plan {
+        answered(&self.reweave(&["plan"]))
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until_alarms(&self, what: &str, is_so: impl Fn(&[String]) -> bool) {
+        let found = || {
+            let alarms = self.status().map(|it| it.alarms);
+            Ok(alarms.filter(|alarms| is_so(alarms)).map(drop))
+        };
+        wait_for(what, STAGE_TIMEOUT, found)
+            .unwrap_or_else(|error| panic!("{error}: {:?}", self.status()));
     }
 
     pub(crate) fn offer(&self, thirds: Thirds) -> Output {
@@ -301,6 +315,12 @@ impl Cluster {
 #[derive(Deserialize)]
 struct History {
     history: Vec<Record>,
+}
+
+#[track_caller]
+fn answered(output: &Output) -> Plan {
+    let answer = serde_json::from_slice::<Answer>(&output.stdout);
+    answer.unwrap_or_else(|_| panic!("{output:?}")).plan
 }
 
 fn coordinators(run: &mut Command) {

@@ -24,6 +24,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial("faulty_switch_costs_no_session", LAB_NEEDS, goes_wrong),
         trial("killed_programs_still_finish_plan", LAB_NEEDS, killed),
+        trial("deleted_circuit_is_found", LAB_NEEDS, deleted),
     ]
 }
 
@@ -219,6 +220,29 @@ fn is_given_up(cluster: &Cluster) {
     let status = cluster.status().expect("an answer");
     let circuits = status.opticals[0].circuits.to_string();
     assert_eq!(circuits, Thirds::Across.circuits_in_order());
+}
+
+/// A person deletes a circuit on the device: routes lead around it, and a plan sets it again.
+fn deleted() {
+    let cluster = Cluster::up(Over::Restconf);
+    commit_circuits(&cluster, Thirds::Along);
+    cluster.scene.delete_circuit(1);
+    let lost = "ocs0 has lost circuit 1-4, which plan ";
+    let over_it = "routes in force lead over a circuit that is gone: ";
+    let are_both = |alarms: &[String]| {
+        let begins = |words: &str| alarms.iter().any(|it| it.starts_with(words));
+        begins(lost) && begins(over_it)
+    };
+    cluster.wait_until_alarms("the circuit is missed", are_both);
+    let status = cluster.status().expect("an answer");
+    let circuits = status.opticals[0].circuits.to_string();
+    assert_eq!(circuits, "2-3 5-6 7-10 8-9 11-12");
+    let is_blamed = |alarm: &String| alarm.contains("check its agent");
+    assert!(!status.alarms.iter().any(is_blamed), "{:?}", status.alarms);
+    let record = cluster.apply(&cluster.plan_repair());
+    assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
+    commit_circuits(&cluster, Thirds::Along);
+    cluster.wait_until_alarms("all is as it was ordered", <[String]>::is_empty);
 }
 
 /// The driver is killed with an open connection, and reconnects.

@@ -203,6 +203,15 @@ impl Scene {
             .expect("the switch takes the request");
     }
 
+    /// Deletes the circuit that begins at this port, as a person does on the device.
+    pub(crate) fn delete_circuit(&self, port: u16) {
+        let url = format!("http://ocs0.mgmt/api/data/optical-switch:cross-connects/pair={port}");
+        let words = ["curl", "-sSf", "-X", "DELETE", &url];
+        self.0
+            .output(Stage::STATION_NAME, &words)
+            .expect("the switch takes the request");
+    }
+
     /// Installs these routes on all hosts, and reads them back.
     pub(crate) fn route(&self, thirds: Thirds) {
         thread::scope(|scope| {

@@ -11,7 +11,7 @@ use reweave_sim_cluster::circuits::faults::Fault;
 use reweave_sim_cluster::circuits::world::World;
 
 /// Three hosts in a ring through each of this many optical switches.
-fn rings(opticals: usize) -> Fabric {
+pub(crate) fn rings(opticals: usize) -> Fabric {
     let mut text = "kind = \"graph\"\n".to_owned();
     for host in 0..3 {
         let _ = write!(
@@ -43,7 +43,7 @@ fn bring(world: &mut World, name: &str, stage: Option<MaintenanceStage>) -> Resp
     answer.expect("it is answered at once")
 }
 
-fn carry_out(world: &mut World, offered: Response) {
+pub(crate) fn carry_out(world: &mut World, offered: Response) {
     let Response::Plan {
         plan: Some(plan), ..
     } = offered

@@ -443,7 +443,11 @@ struct OfferAnswer<'a> {
 impl Report for OfferAnswer<'_> {
     fn lay_out(&self, page: &mut Page) {
         show::plan(page, self.offer.plan, &self.names);
-        show::not_seen(page, self.offer.not_seen, &self.names);
+        if self.offer.plan.is_some() {
+            show::not_seen(page, self.offer.not_seen, &self.names);
+        } else {
+            show::why_no_plan(page, self.offer.not_seen, &self.names);
+        }
     }
 }
 

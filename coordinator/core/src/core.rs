@@ -5,7 +5,7 @@
 //! coordinator that restarts, or becomes leader, resumes from the state of its log. Moments must not go backwards,
 //! not even across leaders: see [`State::latest`].
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +53,9 @@ use crate::rollout::{Controllers, DecisionContext, Judge};
 
 /// Shortest gap between inputs that counts as a stall. Ticks are 100 ms apart.
 const MIN_STALL: Duration = Duration::from_secs(1);
+/// Circuits that a device holds without an instruction become a log entry at most this often per optical switch: a
+/// device whose circuits come and go does not fill the log.
+const CIRCUITS_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 pub struct Core {
@@ -71,6 +74,8 @@ pub struct Core {
     judge: Judge,
     /// Requests that wait for the checker.
     unjudged: VecDeque<OperatorRequest>,
+    /// By optical switch, when it was last found with other circuits than those in force.
+    found_circuits: BTreeMap<OpticalId, IntervalTimer>,
     outbox: Outbox,
     /// The moment of the last input; none until this core leads.
     now: Option<Moment>,
@@ -266,6 +271,7 @@ impl Core {
             asked: VecDeque::new(),
             judge: Judge::default(),
             unjudged: VecDeque::new(),
+            found_circuits: BTreeMap::new(),
             outbox: Outbox::default(),
             now: None,
             part: 0,
@@ -564,9 +570,30 @@ impl Core {
         }
     }
 
+    /// Records circuits that differ from those in force, although no plan moves circuits of the switch.
+    fn handle_circuits(&mut self, now: Moment, optical: OpticalId, readback: Readback) {
+        let found = readback.unordered_circuits();
+        let is_change = found.is_some_and(|found| {
+            self.state
+                .is_changed_by(&self.senses.fabric, optical, found)
+        });
+        if !is_change || self.disk_is_full {
+            return;
+        }
+        let timer = self.found_circuits.entry(optical).or_default();
+        if timer.is_due(now, CIRCUITS_INTERVAL) {
+            self.autopilot.hurry();
+            let change = Change::CircuitObserved { optical, readback };
+            self.outbox.append(now, change);
+        }
+    }
+
     /// Records a driver's answer. Only the first one becomes a log entry, and only if it says which circuits the
     /// device holds or which instruction it followed.
     fn handle_readback(&mut self, now: Moment, optical: OpticalId, readback: Readback) {
+        if readback.unordered_circuits().is_some() {
+            return self.handle_circuits(now, optical, readback);
+        }
         let moving = self.state.rollouts().find_map(|rollout| {
             let moving = rollout.phase.migration()?.moving()?;
             let awaits = moving.awaits(optical, &readback);

@@ -9,6 +9,9 @@ use serde::Deserialize;
 
 use crate::error::DriverError;
 
+/// A device is not read more often, whatever the file says.
+const MIN_READ_INTERVAL: Duration = Duration::from_millis(100);
+
 /// One file, whose every key is known; deploy/driver.toml explains each.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +32,9 @@ pub struct Optical {
     /// How long it may take to answer.
     #[serde(default = "patience_ms")]
     pub patience_ms: u64,
+    /// How often its circuits are read while there is no instruction.
+    #[serde(default = "read_interval_ms")]
+    pub read_interval_ms: u64,
     pub speaks: Speaks,
 }
 
@@ -112,6 +118,10 @@ impl Optical {
     pub fn patience(&self) -> Duration {
         Duration::from_millis(self.patience_ms)
     }
+
+    pub fn read_interval(&self) -> Duration {
+        Duration::from_millis(self.read_interval_ms).max(MIN_READ_INTERVAL)
+    }
 }
 
 fn state_folder() -> PathBuf {
@@ -120,6 +130,10 @@ fn state_folder() -> PathBuf {
 
 fn patience_ms() -> u64 {
     1000
+}
+
+fn read_interval_ms() -> u64 {
+    5000
 }
 
 fn netconf_port() -> u16 {
@@ -149,6 +163,7 @@ mod tests {
         let text = fs::read_to_string(sample()).unwrap();
         assert!(text.contains(&format!("#state = {:?}\n", state_folder())));
         assert!(text.contains(&format!("#patience_ms = {} ", patience_ms())));
+        assert!(text.contains(&format!("#read_interval_ms = {} ", read_interval_ms())));
         for port in [netconf_port(), tl1_port()] {
             assert!(text.contains(&format!("#port = {port}\n")));
         }

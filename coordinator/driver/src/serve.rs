@@ -4,16 +4,18 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use reweave_common::circuit::{NotSwitched, OpticalName, Readback, Switchover};
+use reweave_common::circuit::{CircuitSet, NotSwitched, OpticalName, Readback, Switchover};
+use reweave_common::error::error_chain;
 use reweave_link::service::Watchdog;
 use reweave_link::uplink::{self, MemberProtocol, Uplink};
 use reweave_proto::hello::Version;
 use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::config::Config;
-use crate::error::DriverError;
+use crate::error::{DeviceError, DriverError};
 use crate::operate::Operator;
 use crate::state::{Store, Whose};
 
@@ -29,7 +31,7 @@ impl MemberProtocol for OfDrivers {
     type Said = DriverMessage;
     type Heard = DriverOrder;
     type Instruction = Switchover;
-    /// It says nothing unasked.
+    /// Its reports go with its answers, whose order counts.
     type Measured = DriverMessage;
     type Report = ();
 
@@ -58,7 +60,8 @@ pub async fn serve(
     for optical in &config.optical {
         let operator = Operator::new(optical, Whose::Coordinators, store)?;
         let (tell, orders) = mpsc::channel(MAX_QUEUED_REQUESTS);
-        operators.push(operate(operator, orders, answers.clone()));
+        let reads = interval(optical.read_interval());
+        operators.push(operate(operator, reads, orders, answers.clone()));
         desks.insert(OpticalName(optical.name.clone()), tell);
     }
     let ends = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
@@ -123,23 +126,144 @@ impl Desk {
     }
 }
 
+/// Follows instructions, and reads the device between them: its circuits may change without an instruction. Answers
+/// and reports are sent in the order in which the device was read.
 async fn operate(
     mut operator: Operator<'_>,
+    mut reads: Interval,
     mut switchovers: mpsc::Receiver<Switchover>,
     answers: mpsc::Sender<DriverMessage>,
 ) {
-    while let Some(switchover) = switchovers.recv().await {
-        let optical = OpticalName(switchover.optical.clone());
-        tracing::info!("{optical}: set circuits {}", switchover.desired);
-        for readback in operator.follow(switchover).await {
-            match &readback.outcome {
-                Ok(found) => tracing::info!("{optical} holds {found}"),
-                Err(why) => tracing::warn!("{optical}: {why}"),
-            }
-            let optical = optical.clone();
+    reads.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = LastRead::default();
+    loop {
+        tokio::select! {
+            biased;
+            switchover = switchovers.recv() => match switchover {
+                Some(switchover) => follow(&mut operator, switchover, &answers).await,
+                None => return,
+            },
+            _ = reads.tick() => report(&operator, &mut last, &answers).await,
+        }
+    }
+}
+
+async fn follow(
+    operator: &mut Operator<'_>,
+    switchover: Switchover,
+    answers: &mpsc::Sender<DriverMessage>,
+) {
+    let optical = OpticalName(switchover.optical.clone());
+    tracing::info!("{optical}: set circuits {}", switchover.desired);
+    for readback in operator.follow(switchover).await {
+        match &readback.outcome {
+            Ok(found) => tracing::info!("{optical} holds {found}"),
+            Err(why) => tracing::warn!("{optical}: {why}"),
+        }
+        let optical = optical.clone();
+        let _ = answers
+            .send(DriverMessage::Readback { optical, readback })
+            .await;
+    }
+}
+
+/// Reports the circuits at each read, whether or not they have changed: the session may have been lost meanwhile, or
+/// another coordinator may lead.
+async fn report(
+    operator: &Operator<'_>,
+    last: &mut LastRead,
+    answers: &mpsc::Sender<DriverMessage>,
+) {
+    let optical = OpticalName(operator.device().name().to_owned());
+    match operator.device().read().await {
+        Ok(found) => {
+            last.note_found(&optical, &found);
+            let readback = Readback::unordered(found);
             let _ = answers
                 .send(DriverMessage::Readback { optical, readback })
                 .await;
+        }
+        Err(error) => last.note_error(&optical, &error),
+    }
+}
+
+/// The last read without an instruction, so that the log names each change once.
+#[derive(Default)]
+struct LastRead {
+    found: Option<CircuitSet>,
+    is_silent: bool,
+}
+
+impl LastRead {
+    fn note_found(&mut self, optical: &OpticalName, found: &CircuitSet) {
+        if self.found.as_ref() != Some(found) {
+            tracing::info!("{optical}: read circuits {found}");
+        }
+        (self.found, self.is_silent) = (Some(found.clone()), false);
+    }
+
+    fn note_error(&mut self, optical: &OpticalName, error: &DeviceError) {
+        if !self.is_silent {
+            tracing::warn!("{optical} cannot be read: {}", error_chain(error));
+        }
+        self.is_silent = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::config::{ExecSettings, Optical, Speaks};
+    use crate::examples::circuits;
+
+    /// A device whose circuits are what the file holds.
+    fn device_of(file: &std::path::Path) -> Optical {
+        let script = format!("read -r request; cat {}", file.display());
+        Optical {
+            name: "ocs0".to_owned(),
+            ports: 8,
+            patience_ms: 30_000,
+            read_interval_ms: 0,
+            speaks: Speaks::Exec(ExecSettings {
+                program: "/bin/sh".into(),
+                arguments: vec!["-c".to_owned(), script],
+            }),
+        }
+    }
+
+    fn unordered(pairs: &[(u16, u16)]) -> Option<DriverMessage> {
+        Some(DriverMessage::Readback {
+            optical: OpticalName("ocs0".to_owned()),
+            readback: Readback::unordered(circuits(pairs)),
+        })
+    }
+
+    #[tokio::test]
+    async fn circuit_lost_by_device_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("circuits");
+        fs::write(&file, "{\"circuits\":[[1,5],[2,6]]}\n").unwrap();
+        let optical = device_of(&file);
+        let store = Store::open(&folder.path().join("state")).unwrap();
+        let operator = Operator::new(&optical, Whose::Coordinators, &store).unwrap();
+        let (_tell, orders) = mpsc::channel(1);
+        let (answers, mut answered) = mpsc::channel(1);
+        let heard = async {
+            assert_eq!(answered.recv().await, unordered(&[(1, 5), (2, 6)]));
+            fs::write(&file, "{\"circuits\":[[2,6]]}\n").unwrap();
+            // A report may wait, another may be about to be sent.
+            for _ in 0..3 {
+                answered.recv().await;
+            }
+            assert_eq!(answered.recv().await, unordered(&[(2, 6)]));
+        };
+        tokio::select! {
+            () = operate(operator, interval(optical.read_interval()), orders, answers) => {
+                panic!("it reads no longer")
+            }
+            () = heard => {}
         }
     }
 }

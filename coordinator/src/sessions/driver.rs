@@ -17,7 +17,7 @@ use super::member::{self, Kind};
 use crate::intake::{Event, Outbox, SessionId};
 use crate::server_context::ServerContext;
 
-/// It answers what it is asked, and the clock ticks.
+/// It answers what it is asked, reports circuits every few seconds, and the clock ticks.
 const RATE_BYTES_PER_S: u32 = 64 << 10;
 const BURST_BYTES: u32 = 256 << 10;
 

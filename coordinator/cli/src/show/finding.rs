@@ -32,15 +32,23 @@ const MAX_GAPS: usize = 5;
 
 /// Adds what could not be examined: one line, or one line per gap.
 pub(crate) fn not_seen(page: &mut Page, not_seen: &NotSeen, names: &Names) {
-    let gaps = gaps(not_seen, names);
+    listed(page, ["incomplete data", "gaps"], &gaps(not_seen, names));
+}
+
+/// Adds why there is no plan. Missing data may be the reason.
+pub(crate) fn why_no_plan(page: &mut Page, not_seen: &NotSeen, names: &Names) {
+    listed(page, ["why", "reasons"], &gaps(not_seen, names));
+}
+
+fn listed(page: &mut Page, [head, many_of]: [&str; 2], gaps: &[String]) {
     let lines = match gaps.len() {
         0 => return,
-        1 | 2 => vec![format!("incomplete data: {}", gaps.join("; "))],
+        1 | 2 => vec![format!("{head}: {}", gaps.join("; "))],
         many => {
             let shown = gaps.iter().take(MAX_GAPS).map(|gap| format!("  {gap}"));
             let more = many.saturating_sub(MAX_GAPS);
             let more = (more > 0).then(|| format!("  and {more} more; `--output json` has them"));
-            let head = format!("incomplete data, {many} gaps:");
+            let head = format!("{head}, {many} {many_of}:");
             [head].into_iter().chain(shown).chain(more).collect()
         }
     };
@@ -193,5 +201,23 @@ pub(super) fn flows_of(finding: &Finding) -> Vec<FlowKey> {
         Finding::EcmpCollision(found) => found.losers.iter().map(|loser| loser.flow).collect(),
         Finding::UselessPin(pin) => vec![pin.flow],
         Finding::Cause(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::tests::eight_hosts;
+
+    #[test]
+    fn missing_plan_has_reasons() {
+        let why = "leaf0 > spine0 is 99 % full and stays as it is: leaf0-spine1 is down (NIC flap)";
+        let not_seen = NotSeen {
+            doubts: vec![why.to_owned()],
+            ..NotSeen::default()
+        };
+        let mut page = Page::default();
+        why_no_plan(&mut page, &not_seen, &eight_hosts());
+        assert_eq!(page.text, format!("why: {why}\n"));
     }
 }

@@ -12,7 +12,7 @@ mod standing;
 mod status;
 pub(crate) mod trace;
 
-pub(crate) use finding::{cause, findings, in_a_sentence, not_seen};
+pub(crate) use finding::{cause, findings, in_a_sentence, not_seen, why_no_plan};
 pub(crate) use history::{history, record, recorded};
 pub(crate) use peers::{members, wide_members};
 pub(crate) use plan::{all_changes, plan, touched};

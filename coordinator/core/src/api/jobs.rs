@@ -35,7 +35,7 @@ pub(super) fn explain(
 ) -> Result<Option<Box<Explanation>>, Refused> {
     let (found, name) = asked_for(world, state, job, hosts)?;
     let exchange = exchange(world, &found, name);
-    let explained = proposals::explain(world, state.in_force(), seen.arrivals, &exchange);
+    let explained = proposals::explain(world, state, seen.arrivals, &exchange);
     let explained = explained.map_err(|unfit| Refused::Contradicted {
         why: unfit.to_string(),
     })?;

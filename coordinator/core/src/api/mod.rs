@@ -21,7 +21,7 @@ use crate::model::imbalance_history::ImbalanceHistory;
 use crate::model::probe_summary::ProbeSummary;
 use crate::plan::probe_schedule::ProbeSchedule;
 use crate::plan::proposals::Diagnosis;
-use crate::plan::{blast_radius, plan_check, proposals};
+use crate::plan::{blast_radius, full_links, plan_check, proposals};
 use crate::rollout::autopilot::WaitReason;
 use crate::rollout::job_registry::JobRegistry;
 use crate::rollout::maintenance::MaintenanceMonitor;
@@ -31,6 +31,7 @@ mod change_freeze;
 mod cluster_version;
 mod drain;
 mod etag;
+mod held_rules;
 mod history;
 mod jobs;
 mod lanes;
@@ -143,7 +144,7 @@ fn response(
             Response::Status(Box::new(status::status(turn.world(), turn.state, seen)))
         }
         Request::Diagnose => diagnose(turn, seen),
-        Request::Plan => plan(turn, principal),
+        Request::Plan => plan(turn, principal, seen),
         Request::Rewire { circuits } => rewire::rewire(turn, principal, circuits),
         Request::Drain { links } => drain::drain(turn, principal, &links),
         Request::Weigh { by_worth } => drain::weigh(turn, principal, by_worth),
@@ -232,7 +233,7 @@ fn imbalance(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
 fn diagnose(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
     let world = turn.world();
     let in_force = turn.state.in_force();
-    let Diagnosis { findings, doubts } = proposals::diagnose(world, in_force, seen.arrivals);
+    let Diagnosis { findings, doubts } = proposals::diagnose(world, turn.state, seen.arrivals);
     let named = findings.iter().map(|finding| turn.named(finding));
     Response::Findings(Findings {
         generation: in_force.generation,
@@ -246,18 +247,11 @@ fn diagnose(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
 
 /// Proposes a plan, unless it is unsound. An existing proposal that does the same and predicts as much keeps its
 /// number.
-fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
+fn plan(turn: &mut DecisionContext<'_>, principal: String, seen: LeaderView<'_>) -> Response {
     let world = turn.world();
     let not_seen = world.not_seen();
     let Some(plan) = proposals::plan(world, turn.state) else {
-        let running = turn.state.under_way().next().map(|it| it.plan.generation);
-        let nothing = Response::Plan {
-            plan: None,
-            not_seen,
-        };
-        return running.map_or(nothing, |running| {
-            Response::Refused(Refused::Busy { running })
-        });
+        return no_plan(turn, not_seen, seen);
     };
     if let Some(too_large) = plan_check::too_large(turn.known.fabric, &plan) {
         let reasons = turn.words(&[too_large]);
@@ -278,6 +272,21 @@ fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
     let proposal = turn.proposal(plan, Author::Operator(principal));
     turn.decide(proposal);
     shown
+}
+
+/// Says why there is no plan. Where data are missing, these may be the reason.
+fn no_plan(turn: &DecisionContext<'_>, mut not_seen: NotSeen, seen: LeaderView<'_>) -> Response {
+    if let Some(running) = turn.state.under_way().next() {
+        let running = running.plan.generation;
+        return Response::Refused(Refused::Busy { running });
+    }
+    if not_seen.doubts.is_empty() {
+        not_seen.doubts = full_links::reasons(turn.world(), turn.state, seen.arrivals);
+    }
+    Response::Plan {
+        plan: None,
+        not_seen,
+    }
 }
 
 /// A change by its number. A proposal includes everything that an approver needs.

@@ -1,9 +1,10 @@
 //! The status of the cluster.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use reweave_common::fabric::Fabric;
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::member::Member;
 use reweave_common::observations::NodeObservations;
 use reweave_common::operator::{
@@ -14,6 +15,7 @@ use reweave_common::snapshot::{self, FlowState, LinkState};
 use reweave_repair::paths::drained;
 
 use super::LeaderView;
+use super::held_rules;
 use super::path_bandwidths::{bandwidths, spare};
 use super::probes::probes;
 use super::rdma::rdma;
@@ -23,9 +25,10 @@ use crate::ingest::admission::Admissions;
 use crate::log::millis::millis;
 use crate::log::policy_settings::EffectivePolicy;
 use crate::log::state::{InForce, Migration, Rollout, State, Step};
+use crate::model::circuit_drift;
 use crate::model::imbalance::flow_imbalance;
 use crate::model::world::{Measurements, World};
-use crate::plan::{change_freeze, severed_routes, stale_pins};
+use crate::plan::{change_freeze, dark_routes, severed_routes, stale_pins};
 
 /// More links are counted but not named.
 const MAX_NAMED_LINKS: usize = 5;
@@ -37,7 +40,6 @@ pub(super) fn status(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> 
     status.warnings = full
         .into_iter()
         .chain(unfit_settings(seen.policy))
-        .chain(left_out(world.known, state))
         .chain(warnings(world.known, &status))
         .collect();
     status
@@ -182,46 +184,65 @@ fn why(known: Measurements<'_>, rollout: &Rollout) -> Vec<String> {
     crate::log::reason_list::texts(reasons.into_iter().flatten(), known.fabric)
 }
 
-/// Alarms: a failed rollback, switches that hold other rules than instructed, and pins and routes that lead nowhere.
+/// Alarms: a failed rollback, circuits that no plan ordered, switches that hold other rules than instructed, and pins and
+/// routes that lead nowhere.
 fn alarms(world: &World<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
     let known = world.known;
     let held = state.rollouts();
     let held = held.filter_map(|rollout| held_for(known.fabric, rollout));
-    let nodes = known.fabric.nodes();
-    let astray = nodes.filter(|(node, _)| is_idle(state, *node) && is_astray(known, state, *node));
-    let astray = astray.map(|(_, node)| {
-        format!(
-            "{} holds rules that differ from its instruction; check its agent",
-            node.name
-        )
-    });
+    let drifts = circuit_drift::drifts(known.fabric, state).into_iter();
+    let circuits = drifts.map(|drift| drift.alarm());
+    let nodes = known.fabric.nodes().map(|(node, _)| node);
+    let idle = nodes.filter(|node| is_idle(state, *node));
+    let astray = idle.filter_map(|node| held_rules::alarm(world, state, node));
     let lost = useless
         .iter()
         .filter(|pin| pin.because != Useless::FlowEnded);
     let lost = lost.map(|pin| lost_flow(known.policy.mode, pin));
     let severed = severed(world, state.in_force());
-    held.chain(astray).chain(lost).chain(severed).collect()
+    let dark = over_dark_links(world, state);
+    let of_nodes = held.chain(circuits).chain(astray);
+    of_nodes.chain(lost).chain(severed).chain(dark).collect()
 }
 
 fn severed(world: &World<'_>, in_force: &InForce) -> Option<String> {
     let severing = severed_routes::severing(world, in_force);
-    let names = severing.iter().map(|&link| world.fabric().link_name(link));
-    let names: Vec<_> = names.take(MAX_NAMED_LINKS).collect();
-    if names.is_empty() {
-        return None;
-    }
-    let more = match severing.len() - names.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let remedy = match world.known.policy.mode {
-        Mode::Manual => "replace them with the plan of `reweave plan`",
-        Mode::Auto => "they are replaced as soon as possible",
+    let names = named_links(world.fabric(), &severing)?;
+    let remedy = replaced(world.known.policy.mode);
+    Some(format!(
+        "routes in force lead to a link that is down: {names}; {remedy}"
+    ))
+}
+
+/// The alarm about routes over circuits that are gone.
+fn over_dark_links(world: &World<'_>, state: &State) -> Option<String> {
+    let dark = dark_routes::led_over(world.fabric(), state.in_force());
+    let names = named_links(world.fabric(), &dark)?;
+    let remedy = match dark_routes::plan(world, state) {
+        Some(_) => replaced(world.known.policy.mode),
+        None => "no other path is left until the circuit is set again",
     };
     Some(format!(
-        "routes in force lead to a link that is down: {}{more}; {remedy}",
-        names.join(", ")
+        "routes in force lead over a circuit that is gone: {names}; {remedy}"
     ))
+}
+
+fn replaced(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Manual => "replace them with the plan of `reweave plan`",
+        Mode::Auto => "they are replaced as soon as possible",
+    }
+}
+
+/// None if there are none.
+fn named_links(fabric: &Fabric, links: &BTreeSet<LinkId>) -> Option<String> {
+    let names = links.iter().map(|&link| fabric.link_name(link));
+    let names: Vec<_> = names.take(MAX_NAMED_LINKS).collect();
+    match links.len() - names.len() {
+        _ if names.is_empty() => None,
+        0 => Some(names.join(", ")),
+        more => Some(format!("{} and {more} more", names.join(", "))),
+    }
 }
 
 /// No plan under way claims it.
@@ -257,33 +278,6 @@ fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
         Mode::Manual => format!("{pin}; remove the pin with the plan of `reweave plan`"),
         Mode::Auto => format!("{pin}; the pin is removed as soon as possible"),
     }
-}
-
-/// Whether a switch reads back a state other than its last instruction, as far as its interfaces are up.
-fn is_astray(known: Measurements<'_>, state: &State, node: NodeId) -> bool {
-    let observed = known.ingest.observations().node(node);
-    let observed = observed.filter(|_| known.is_fresh(node));
-    let has_reported = observed.is_some_and(|observed| observed.holds.is_some());
-    let desired = state.in_force().holding(node);
-    has_reported && known.left_out(node, &desired).is_none()
-}
-
-/// Switches that lack a part of their instruction while interfaces are down.
-fn left_out(known: Measurements<'_>, state: &State) -> impl Iterator<Item = String> {
-    let nodes = known.fabric.nodes().map(|(node, _)| node);
-    let fresh = nodes.filter(move |node| known.is_fresh(*node));
-    fresh.filter_map(move |node| {
-        let desired = state.in_force().holding(node);
-        let interfaces: Vec<_> = known.left_out(node, &desired)?.into_iter().collect();
-        (!interfaces.is_empty()).then(|| {
-            format!(
-                "{} leaves out pins and hops over interfaces that are down: {}; it installs them \
-                 once these are up",
-                known.fabric.name(node),
-                interfaces.join(", ")
-            )
-        })
-    })
 }
 
 fn agent(

@@ -1,6 +1,7 @@
 //! The measured cluster at one moment: links, flows, jobs, imbalance, and the evidence of a diagnosis.
 //! Uses `estimate` and what is below it.
 
+pub(crate) mod circuit_drift;
 pub(crate) mod discovery;
 pub(crate) mod evidence;
 pub(crate) mod exchange;

@@ -4,8 +4,10 @@
 pub(crate) mod blast_radius;
 pub(crate) mod capacity_weights;
 pub(crate) mod change_freeze;
+pub(crate) mod dark_routes;
 pub(crate) mod drain_routes;
 pub(crate) mod failing_links;
+pub(crate) mod full_links;
 pub(crate) mod migration;
 pub(crate) mod plan_check;
 pub(crate) mod prediction;

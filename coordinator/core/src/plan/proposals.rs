@@ -15,11 +15,12 @@ use reweave_repair::paths::drained;
 
 use crate::ingest::admission::Admissions;
 use crate::log::state::{InForce, State};
+use crate::model::circuit_drift::{self, CircuitDrift};
 use crate::model::evidence::{evidence, lossy};
 use crate::model::jobs;
 use crate::model::world::World;
 use crate::plan::drain_routes::renewed;
-use crate::plan::stale_pins;
+use crate::plan::{dark_routes, stale_pins};
 
 /// More doubts are counted but not listed.
 const MAX_DOUBTS: usize = 16;
@@ -32,9 +33,12 @@ pub(crate) struct Diagnosis {
     pub(crate) doubts: Vec<String>,
 }
 
-pub(crate) fn diagnose(world: &World<'_>, in_force: &InForce, arrivals: &Admissions) -> Diagnosis {
+pub(crate) fn diagnose(world: &World<'_>, state: &State, arrivals: &Admissions) -> Diagnosis {
+    let in_force = state.in_force();
     let dead = stale_pins::dead(world, in_force).into_iter();
     let dead = dead.map(Finding::UselessPin);
+    let drifts = circuit_drift::drifts(world.fabric(), state);
+    let drifts = drifts.iter().flat_map(CircuitDrift::causes);
     let collisions = collisions(world, in_force);
     let (evidence, mut doubts) = evidence(world, arrivals).sifted(world.fabric());
     let (causes, unfit) = causes_by(&evidence, world);
@@ -43,7 +47,7 @@ pub(crate) fn diagnose(world: &World<'_>, in_force: &InForce, arrivals: &Admissi
     doubts.extend(known.ways.doubts(known.fabric, known.ingest));
     doubts.extend(evidence.doubts(world.fabric()));
     doubts.extend(world.pinning_doubts());
-    let causes = causes.into_iter().map(Finding::Cause);
+    let causes = drifts.chain(causes).map(Finding::Cause);
     Diagnosis {
         findings: dead.chain(collisions).chain(causes).collect(),
         doubts: doubt_list(doubts),
@@ -77,12 +81,12 @@ fn causes_by(evidence: &Sifted, world: &World<'_>) -> (Vec<Cause>, Option<String
 /// Explains why a job is slow. None if its hosts exchange nothing.
 pub(crate) fn explain(
     world: &World<'_>,
-    in_force: &InForce,
+    state: &State,
     arrivals: &Admissions,
     exchange: &Exchange,
 ) -> Result<Option<Explanation>, EvidenceError> {
     let fabric = world.fabric();
-    let findings = diagnose(world, in_force, arrivals).findings.into_iter();
+    let findings = diagnose(world, state, arrivals).findings.into_iter();
     let mut found: Vec<_> = findings.filter_map(|it| as_cause(fabric, it)).collect();
     // Of causes equally near to the path, the first is reported: collisions come last.
     found.sort_by_key(|cause| cause.class == Class::EcmpCollision);
@@ -147,7 +151,9 @@ pub(crate) fn not_urgent(world: &World<'_>, state: &State) -> Option<Plan> {
 
 /// The urgent part: pins and routes of ours that lead nowhere.
 pub(crate) fn urgent(world: &World<'_>, state: &State) -> Option<Plan> {
-    lift(state, stale_pins::dead(world, state.in_force())).or_else(|| renewed(world, state))
+    let lifted = lift(state, stale_pins::dead(world, state.in_force()));
+    let lifted = lifted.or_else(|| renewed(world, state));
+    lifted.or_else(|| dark_routes::plan(world, state))
 }
 
 /// A plan without pins over drained links.

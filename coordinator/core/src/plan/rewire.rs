@@ -106,6 +106,26 @@ pub(crate) fn tables_without(
     }
 }
 
+/// The tables with which nodes with fibres use all links that carry packets now. None if a table in force leads to where
+/// these links do not lead.
+pub(crate) fn tables_now(world: &World<'_>, state: &State) -> Option<Tables> {
+    let (fabric, in_force) = (world.fabric(), state.in_force());
+    let circuits = in_force.circuits_of(fabric);
+    let mut closed = fabric.dark(&circuits);
+    closed.extend(world.down());
+    closed.extend(world.lightless(&circuits));
+    closed.extend(maintenance::closed(fabric, state));
+    let routes = Routes::around(fabric, &closed);
+    let with_fibres: BTreeSet<_> = fabric.fibres().map(|fibre| fibre.node).collect();
+    let tables_in_force = in_force.tables.values();
+    let mut theirs = tables_in_force.filter(|table| with_fibres.contains(&table.at));
+    let is_whole = theirs.all(|table| {
+        let mut destinations = table.towards.keys();
+        destinations.all(|to| routes.hops(table.at, *to).is_some())
+    });
+    is_whole.then(|| tables(fabric, &closed))
+}
+
 /// Tables for nodes with fibres only: other nodes do not depend on circuits.
 fn tables(fabric: &Fabric, closed: &BTreeSet<LinkId>) -> Tables {
     let ground = Ground { fabric, closed };

@@ -15,18 +15,21 @@ use reweave_repair::paths::drained;
 use crate::log::state::InForce;
 use crate::model::world::{Measurements, World};
 
-/// Pins beyond which every path ends at a link that is down, as one end reports, or drained.
+/// Pins beyond which every path ends at a link that is down, as one end reports, drained, or without a circuit.
 pub(crate) fn dead(world: &World<'_>, in_force: &InForce) -> Vec<UselessPin> {
     let (fabric, pins) = (world.fabric(), &in_force.pins);
     if pins.is_empty() {
         return Vec::new();
     }
+    let dark = fabric.dark(&in_force.circuits_of(fabric));
     let mut down = world.down();
     down.extend(drained(fabric, &in_force.tables));
+    let pinned = pins.iter().map(|pin| pin.link);
+    down.extend(pinned.filter(|link| dark.contains(link)));
     if down.is_empty() {
         return Vec::new();
     }
-    let routes = Routes::around(fabric, &fabric.dark(&in_force.circuits_of(fabric)));
+    let routes = Routes::around(fabric, &dark);
     let dead = pins.iter().filter_map(|pin| {
         let beyond = Beyond {
             fabric,

@@ -6,6 +6,7 @@ mod bad_input;
 mod capacity_weights;
 mod change_freeze;
 mod change_window;
+mod circuit_drift;
 mod cluster;
 mod cluster_version;
 mod concurrent_plans;
@@ -16,6 +17,7 @@ mod drain_routes;
 mod failing_links;
 mod faulty_switches;
 mod fibre_macs;
+mod full_links;
 #[path = "../../../../proto/src/tests/heap.rs"]
 mod heap;
 mod imbalance;

@@ -78,7 +78,7 @@ impl Network {
     /// A fabric with nodes named as in leaf-spine.
     pub(crate) fn of(text: &str) -> Self {
         let fabric = Arc::new(Fabric::parse("fabric.toml", text).unwrap());
-        let switches = fabric.nodes().filter(|(_, node)| node.role == Role::Switch);
+        let switches = fabric.nodes().filter(|(_, node)| node.role != Role::Host);
         let switches = switches.map(|(id, _)| (id, Switch::default())).collect();
         Self {
             fabric,

@@ -40,6 +40,7 @@ impl Script {
             name: "ocs0".to_owned(),
             ports: 8,
             patience_ms,
+            read_interval_ms: 5000,
             speaks: Speaks::Exec(ExecSettings { program, arguments }),
         })
         .unwrap()
@@ -132,6 +133,7 @@ async fn holds_another_circuit() -> (Device, UnboundedReceiver<String>) {
         name: "ocs0".to_owned(),
         ports: 8,
         patience_ms: 30_000,
+        read_interval_ms: 5000,
         speaks: Speaks::Restconf(RestconfSettings {
             url,
             user: None,
@@ -209,6 +211,7 @@ async fn hangs_up_after(requests: [usize; 2]) -> (Device, tempfile::TempDir) {
         name: "ocs0".to_owned(),
         ports: 8,
         patience_ms: 30_000,
+        read_interval_ms: 5000,
         speaks,
     });
     (device.unwrap(), folder)

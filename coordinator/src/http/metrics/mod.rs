@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use reweave_common::member::Role;
 use reweave_common::operator::{
-    AgentState, AgentStatus, CoordinatorStatus, LinkStatus, Mode, Status,
+    AgentState, AgentStatus, CoordinatorStatus, LinkStatus, Mode, OpticalStatus, Status,
 };
 use reweave_common::probing::PortStrays;
 
@@ -64,6 +64,7 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
         routes(&mut page, status);
         agents(&mut page, status);
         links(&mut page, status);
+        opticals(&mut page, &status.opticals);
         flows(&mut page, status);
         members(&mut page, status);
     }
@@ -200,6 +201,22 @@ fn links(page: &mut Page, status: &Status) {
     });
 }
 
+fn opticals(page: &mut Page, opticals: &[OpticalStatus]) {
+    let name = "reweave_optical_driven";
+    let help = "Whether the driver of the optical switch is connected.";
+    page.family(Kind::Gauge, name, help);
+    for one in opticals {
+        let driven = f64::from(u8::from(one.is_driven));
+        page.sample(name, &[("optical", &one.optical)], driven);
+    }
+    let name = "reweave_optical_circuits";
+    page.family(Kind::Gauge, name, "Circuits of the optical switch.");
+    for one in opticals {
+        let circuits = count(one.circuits.len());
+        page.sample(name, &[("optical", &one.optical)], circuits);
+    }
+}
+
 fn flows(page: &mut Page, status: &Status) {
     let flows = &status.flows;
     let help = "Active flows.";
@@ -291,6 +308,7 @@ fn validity(
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::circuit::CircuitSet;
     use reweave_common::probing::Strays;
 
     use super::*;
@@ -311,6 +329,24 @@ mod tests {
             certificate_left_s: None,
             clock_skew_ms: None,
         }
+    }
+
+    /// A circuit that the device has lost is missing.
+    #[test]
+    fn optical_metrics_count_circuits() {
+        let optical = OpticalStatus {
+            optical: "ocs0".to_owned(),
+            is_driven: true,
+            circuits: CircuitSet::from_text("2-3,4-5").unwrap(),
+        };
+        let mut page = Page::default();
+        super::opticals(&mut page, &[optical]);
+        let samples = page.0.lines().filter(|line| !line.starts_with('#'));
+        let expected = [
+            "reweave_optical_driven{optical=\"ocs0\"} 1",
+            "reweave_optical_circuits{optical=\"ocs0\"} 2",
+        ];
+        assert_eq!(samples.collect::<Vec<_>>(), expected);
     }
 
     /// An agent that has not reported the counter has no series: zero would be a claim.

@@ -112,6 +112,13 @@ impl Driver {
         }
     }
 
+    /// Returns what the driver reports of its device between two instructions.
+    pub fn report(&self) -> Option<Readback> {
+        let is_between = self.is_running() && self.is_idle();
+        let found = self.device.read().filter(|_| is_between)?;
+        Some(Readback::unordered(found))
+    }
+
     /// Returns the moves that are about to begin.
     pub fn about_to_move(&self) -> Option<&Moves> {
         match self.process.as_ref()?.at_hand.as_ref()? {

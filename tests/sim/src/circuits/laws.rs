@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reweave_common::circuit::{Circuit, CircuitSet, PortId, Switchover};
+use reweave_common::circuit::{Circuit, CircuitSet, PortId, Readback, Switchover};
 use reweave_common::fabric::Circuits;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Install, Token};
@@ -246,7 +246,7 @@ impl Laws {
                 self.look_at_instructed(intent.plan, instructed.map(Doer::Node));
             }
             Change::Acked { node, ack } => self.look_at_answer(Doer::Node(*node), ack.token),
-            Change::CircuitObserved { optical, readback } if readback.followed().is_none() => {
+            Change::CircuitObserved { optical, readback } if answers(readback) => {
                 self.look_at_answer(Doer::Optical(*optical), readback.token);
             }
             Change::CircuitIntent { plan, moves, .. } => {
@@ -357,6 +357,11 @@ impl Laws {
             }
         }
     }
+}
+
+/// Whether a driver has answered an instruction with what its device holds.
+fn answers(readback: &Readback) -> bool {
+    readback.followed().is_none() && readback.unordered_circuits().is_none()
 }
 
 /// Whether what was intended as this generation may stay without more being said.

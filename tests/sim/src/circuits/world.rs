@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::fabric::{Circuits, Fabric};
-use reweave_common::ids::NodeId;
+use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::migration_plan::Tables;
 use reweave_common::moment::Moment;
@@ -195,6 +195,19 @@ impl World {
         ] {
             let output = self.cluster.coordinator.decide(now, change);
             self.carry_all_out(output.into_iter().collect());
+        }
+        self.look();
+    }
+
+    /// A person changes circuits on the device, and its driver reads it.
+    pub fn change_by_hand(&mut self, optical: OpticalId, circuits: CircuitSet) {
+        let driver = self.cluster.driver(optical);
+        driver.device.circuits = circuits;
+        let report = driver.report();
+        self.cluster.look_at_ways(self.schedule.now());
+        self.note(format!("a person changes circuits of {optical}"));
+        if let Some(readback) = report {
+            self.say(&Report::Readback(optical, readback));
         }
         self.look();
     }

@@ -58,6 +58,11 @@ impl State {
     pub(super) fn make_room(&mut self, at: Moment, claims: &ResourceSet, by: Generation) {
         let reasons = vec![Reason::Superseded { by }];
         self.drop_offers_sharing(at, claims, &Outcome::Withdrawn { reasons });
+        self.rebase();
+    }
+
+    /// Rebases all plans on what is in force now.
+    pub(super) fn rebase(&mut self) {
         let in_force = &self.in_force;
         for rollout in &mut self.rollouts {
             rollout.plan = in_force.with(&rollout.plan, &rollout.claims);

@@ -447,6 +447,13 @@ impl Migration {
         }
     }
 
+    /// Records circuits of a switch that the migration does not move.
+    pub(super) fn find_circuits(&mut self, optical: OpticalId, found: &CircuitSet) {
+        if let Some(circuits) = self.circuits.get_mut(&optical) {
+            circuits.clone_from(found);
+        }
+    }
+
     pub(super) fn light_came(&mut self) {
         if self.stage == Stage::Switched {
             self.go_on();

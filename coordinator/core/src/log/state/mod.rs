@@ -25,6 +25,7 @@ use crate::log::verdict::{Decision, Verdict};
 
 mod cluster_version;
 mod concurrent_plans;
+mod found_circuits;
 mod membership;
 mod migration;
 mod plan_control;
@@ -91,7 +92,7 @@ pub struct InForce {
     pub generation: Generation,
     pub pins: Vec<Pin>,
     pub tables: Tables,
-    /// The circuits of optical switches that a plan has changed.
+    /// The circuits of optical switches that a plan has changed, or that changed on the device.
     pub circuits: Circuits,
     /// The last instruction to each switch.
     pub installs: BTreeMap<NodeId, Install>,
@@ -236,7 +237,7 @@ impl State {
                 generation,
                 moves,
             } => self.switch(plan, generation, token, moves),
-            Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
+            Change::CircuitObserved { optical, readback } => self.observe(at, optical, readback),
             Change::LightCame { generation } => {
                 self.on_migration(generation, Migration::light_came);
             }
@@ -477,6 +478,7 @@ impl State {
             return;
         };
         let installs = migration.installs.clone();
+        let moved = rollout.claims.opticals.clone();
         let Plan {
             pins,
             tables,
@@ -490,6 +492,7 @@ impl State {
         in_force.generation = generation;
         in_force.installs.extend(installs);
         self.reorder(orders);
+        self.tail.ordered.retain(|it, _| !moved.contains(it));
         self.end(at, generation, Outcome::Committed);
     }
 
@@ -539,7 +542,10 @@ impl State {
         }
     }
 
-    fn observe(&mut self, optical: OpticalId, readback: Readback) {
+    fn observe(&mut self, at: Moment, optical: OpticalId, readback: Readback) {
+        if let Some(found) = readback.unordered_circuits() {
+            return self.find_circuits(at, optical, found);
+        }
         let migrations = self.rollouts.iter_mut();
         let mut migrations = migrations.filter_map(|it| it.phase.migration_mut());
         let Some(migration) = migrations.find(|it| it.awaits(optical, &readback)) else {

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use reweave_common::circuit::CircuitSet;
+use reweave_common::ids::OpticalId;
 use serde::{Deserialize, Serialize};
 
 use super::{Signed, State};
@@ -16,6 +18,9 @@ const MAX_SETTINGS: usize = 256;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateTail {
     pub policy: LoggedPolicy,
+    /// By optical switch that holds other circuits than it was last ordered to: those that were in force before; none
+    /// if they are those of the fabric's file.
+    pub ordered: BTreeMap<OpticalId, Option<CircuitSet>>,
 }
 
 /// The settings of the policy that operators have set while the coordinators ran.

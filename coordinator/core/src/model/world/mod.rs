@@ -234,6 +234,13 @@ impl World<'_> {
         hops.filter_map(state).collect()
     }
 
+    /// Links over these circuits that one end reports as down.
+    pub(crate) fn lightless(&self, circuits: &Circuits) -> BTreeSet<LinkId> {
+        let fibres = self.fibres(circuits).into_iter();
+        let down = fibres.filter(|(_, state)| !state.up);
+        down.map(|(hop, _)| hop.link).collect()
+    }
+
     pub(crate) fn links(&self) -> BTreeMap<Hop, LinkState> {
         let states = self.hops();
         let states = states.filter_map(|hop| Some((hop, self.link_state(hop)?)));
@@ -270,7 +277,7 @@ impl World<'_> {
     }
 
     /// Full links, from the switches that send over them.
-    fn full_hops(&self) -> BTreeSet<Hop> {
+    pub(crate) fn full_hops(&self) -> BTreeSet<Hop> {
         let links = self.links().into_iter();
         let full = links.filter(|(hop, state)| self.is_full(*hop, state));
         full.map(|(hop, _)| hop).collect()

@@ -1,6 +1,6 @@
 //! Numbers that agents claim to hold, and optical switches that plans claim.
 
-use reweave_common::circuit::CircuitSet;
+use reweave_common::circuit::{Circuit, CircuitSet, PortId, Readback};
 use reweave_common::migration_plan::{MigrationPlan, Wave};
 
 use super::*;
@@ -83,4 +83,53 @@ fn plan_moves_only_claimed_opticals() {
     };
     assert_eq!(stage_after(&both), Stage::Proven);
     assert!(matches!(stage_after(&both[..1]), Stage::Switching(_)));
+}
+
+fn found() -> CircuitSet {
+    [Circuit::new(PortId(1), PortId(2))].into_iter().collect()
+}
+
+/// The driver reports these circuits without an instruction.
+fn unordered(optical: OpticalId) -> Change {
+    Change::CircuitObserved {
+        optical,
+        readback: Readback::unordered(found()),
+    }
+}
+
+/// What a switch holds while it moves is no answer to the plan, and is not in force.
+#[test]
+fn unordered_circuits_answer_no_plan() {
+    let optical = OpticalId::from_index(0);
+    let log = [proven(&[optical]), vec![switching(&[optical])]].concat();
+    let mut state = applied_by(2, &log);
+    let before = stage_in(&state);
+    apply(&mut state, unordered(optical));
+    assert_eq!(stage_in(&state), before);
+    assert!(state.in_force().circuits.is_empty());
+}
+
+#[test]
+fn unordered_circuits_are_in_force() {
+    let optical = OpticalId::from_index(0);
+    let in_force = |version| {
+        let state = applied_by(version, &[unordered(optical)]);
+        state.in_force().circuits.get(&optical).cloned()
+    };
+    assert_eq!(in_force(2), Some(found()));
+    assert_eq!(in_force(1), None, "a build of 1.1 takes no notice");
+}
+
+/// The plan would start from other circuits than the device has.
+#[test]
+fn unordered_circuits_withdraw_waiting_plan() {
+    let optical = OpticalId::from_index(0);
+    let waiting = &proven(&[optical])[..2];
+    let mut state = applied_by(2, waiting);
+    apply(&mut state, unordered(OpticalId::from_index(1)));
+    assert_eq!(state.rollouts().count(), 1, "another switch has changed");
+    apply(&mut state, unordered(optical));
+    assert_eq!(state.rollouts().count(), 0);
+    let ended = state.history().next_back().unwrap();
+    assert!(matches!(ended.outcome, Outcome::Withdrawn { .. }));
 }
