@@ -106,6 +106,7 @@ impl fmt::Display for Request {
             Self::Maintain { name, stage } => {
                 write!(f, "maintenance of {name}: {}", stage_of(*stage))
             }
+            Self::TakeOver { name } => write!(f, "maintenance of {name}: taken over"),
             Self::Job { job, order } => write!(f, "job {job}: {}", order_name(order)),
             Self::Invite {
                 member, lasting, ..
@@ -156,12 +157,7 @@ fn insisting(anyway: bool, now: bool) -> &'static str {
 }
 
 fn stage_of(stage: Option<MaintenanceStage>) -> &'static str {
-    match stage {
-        Some(MaintenanceStage::Draining) => "draining",
-        Some(MaintenanceStage::Working) => "working",
-        Some(MaintenanceStage::Returning) => "returning",
-        None => "ended",
-    }
+    stage.map_or("ended", MaintenanceStage::as_str)
 }
 
 fn order_name(order: &JobOrder) -> String {

@@ -249,6 +249,11 @@ pub enum Request {
         rail: u16,
         most: u32,
     },
+    /// Takes over the maintenance of a switch or an optical switch, at the stage that it has, from the operator who has
+    /// it. Only then may the requester change its stage.
+    TakeOver {
+        name: String,
+    },
 }
 
 /// How an approved plan is applied.
@@ -328,6 +333,7 @@ impl Request {
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
+            | Self::TakeOver { .. }
             | Self::Job { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -355,6 +361,7 @@ impl Request {
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
+            | Self::TakeOver { .. }
             | Self::Job { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }

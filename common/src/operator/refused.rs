@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::RollbackRefused;
+use super::{MaintenanceStage, RollbackRefused};
 use crate::member::{Member, Role};
 use crate::plan::Generation;
 
@@ -126,6 +126,14 @@ pub enum Refused {
     },
     /// Plans in progress were checked and are timed by this setting.
     SettingInUse { key: String, generation: Generation },
+    /// An operator has the node under maintenance, at this stage for this time: another one, or the same one whose
+    /// command may still run.
+    UnderMaintenance {
+        name: String,
+        by: String,
+        stage: MaintenanceStage,
+        age_s: u64,
+    },
 }
 
 const DISK_FULL_REASON: &str = "the disk is full: no decisions until the data folders of the \
@@ -289,6 +297,29 @@ impl Refused {
         }
     }
 
+    fn of_maintenance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotToMaintain { name } => not_to_maintain(f, name),
+            Self::NotUnderMaintenance { name } => write!(f, "{name} is not under maintenance"),
+            Self::NotEmpty { reasons } => not_empty(f, reasons),
+            Self::UnderMaintenance {
+                name,
+                by,
+                stage,
+                age_s,
+            } => {
+                let stage = stage.as_str();
+                write!(
+                    f,
+                    "{by} has {name} under maintenance, {stage} for {age_s} s: wait until that ends, or \
+                     use --take-over"
+                )
+            }
+            // Other requests are not about maintenance.
+            _ => Ok(()),
+        }
+    }
+
     fn of_plans(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooWide {
@@ -348,9 +379,10 @@ impl fmt::Display for Refused {
             Self::OtherPlan { offered } => other_plan(f, offered),
             Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),
             Self::NoSuchLink { name } => no_such(f, "link or switch", name),
-            Self::NotToMaintain { name } => not_to_maintain(f, name),
-            Self::NotUnderMaintenance { name } => write!(f, "{name} is not under maintenance"),
-            Self::NotEmpty { reasons } => not_empty(f, reasons),
+            Self::NotToMaintain { .. }
+            | Self::NotUnderMaintenance { .. }
+            | Self::NotEmpty { .. }
+            | Self::UnderMaintenance { .. } => self.of_maintenance(f),
             Self::OtherJob { .. }
             | Self::NotRegistered { .. }
             | Self::TooManyJobs { .. }

@@ -325,10 +325,20 @@ async fn only_operators_run_maintenance_by_stages() {
     let status = send(&house, "GET", "/api/v1/status", &operator).json();
     assert_eq!(status["maintenance"][0]["name"], "spine0");
     assert_eq!(status["maintenance"][0]["stage"], "draining");
+    let take_over = "/api/v1/maintenance/spine0/take-over";
+    is_problem(
+        &send(&house, "POST", take_over, &viewer),
+        403,
+        "not-allowed",
+    );
+    let taken = send(&house, "POST", take_over, &operator);
+    assert_eq!(taken.code, 204, "{}", taken.body);
     let end = send(&house, "DELETE", spine, &operator);
     assert_eq!(end.code, 204, "{}", end.body);
     let status = send(&house, "GET", "/api/v1/status", &operator).json();
     assert_eq!(status["maintenance"], serde_json::json!([]));
+    let none = send(&house, "POST", take_over, &operator);
+    is_problem(&none, 404, "not-under-maintenance");
 }
 
 #[tokio::test]

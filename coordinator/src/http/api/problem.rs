@@ -152,6 +152,7 @@ fn code_and_kind(refused: &Refused) -> (StatusCode, &'static str) {
         Refused::NotUnderMaintenance { .. } => {
             (StatusCode::NOT_FOUND, "urn:reweave:not-under-maintenance")
         }
+        Refused::UnderMaintenance { .. } => (StatusCode::CONFLICT, "urn:reweave:under-maintenance"),
         Refused::OutOfHours { .. } => (StatusCode::CONFLICT, "urn:reweave:out-of-hours"),
         Refused::NoJob { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-job"),
         Refused::OtherJob { .. } => (StatusCode::CONFLICT, "urn:reweave:other-job"),
