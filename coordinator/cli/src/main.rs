@@ -42,6 +42,7 @@ mod names;
 mod nccl;
 mod nics;
 mod offer;
+mod out_file;
 mod output;
 mod page;
 mod pager;
@@ -487,6 +488,7 @@ fn show_found(
     request: &Request,
     keep: &Keep,
 ) -> Result<bool, CliError> {
+    keep.expect_free()?;
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
     match coordinator.ask(request)? {
