@@ -50,6 +50,7 @@ mod pairs;
 mod parting;
 mod plan;
 mod policy;
+mod reach;
 mod report;
 mod rollback;
 mod run;
@@ -248,7 +249,10 @@ fn main() -> ExitCode {
 
 fn parsed(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let grammar = help::grouped(refusing_empty_names(Arguments::command()));
-    Arguments::from_arg_matches(&grammar.try_get_matches_from(words)?)
+    let matches = grammar.try_get_matches_from(words)?;
+    let mut arguments = Arguments::from_arg_matches(&matches)?;
+    arguments.reach.note_flags(&matches);
+    Ok(arguments)
 }
 
 /// Refuses empty option values. The command that `reweave run` starts may have empty arguments.
@@ -600,6 +604,19 @@ mod tests {
             );
         }
         assert!(asked(&["maintenance", "leaf0", "--", "grep", ""]).is_ok());
+    }
+
+    #[test]
+    fn context_flag_is_noted_anywhere() {
+        let noted = |words: &[&str]| format!("{:?}", asked(words).unwrap().reach);
+        for words in [
+            &["--context", "lab", "status"][..],
+            &["status", "--context", "lab"],
+        ] {
+            assert!(noted(words).contains("context: true"), "{words:?}");
+        }
+        let none = noted(&["status", "--coordinator", "10.0.0.1"]);
+        assert!(none.contains("context: false") && none.contains("coordinator: true"));
     }
 
     #[test]

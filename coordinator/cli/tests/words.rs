@@ -330,3 +330,31 @@ fn nccl_topology_gets_link_speed() {
     );
     refused("h0 --nccl 2.5", "it came with 2.6");
 }
+
+/// The variables name another cluster, which would answer.
+#[test]
+fn unknown_context_is_always_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("reweave");
+    fs::create_dir(&config).expect("there is room");
+    let context = "[[context]]\nname = \"lab\"\ncoordinators = [\"10.0.0.1\"]\n";
+    fs::write(config.join("config.toml"), context).expect("there is room");
+    let asked = |words: &[&str], named: Option<&str>| {
+        let mut command = Command::new(REWEAVE_PROGRAM);
+        command.args(words).env("XDG_CONFIG_HOME", folder.path());
+        command.env("REWEAVE_COORDINATOR", "127.0.0.1:1");
+        command.env("REWEAVE_IDENTITY", folder.path());
+        if let Some(name) = named {
+            command.env("REWEAVE_CONTEXT", name);
+        }
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let refusal = "error: no context named nosuch; `reweave context list` lists them\n";
+    let refused = (Some(2), refusal.to_owned());
+    assert_eq!(asked(&["--context", "nosuch", "status"], None), refused);
+    assert_eq!(asked(&["status"], Some("nosuch")), refused);
+    let (_, known) = asked(&["--context", "lab", "status"], None);
+    assert!(known.contains("cannot use the identity"), "{known}");
+}
