@@ -312,7 +312,7 @@ pub(crate) enum CliError {
     NoTraffic { job: String },
     #[error(
         "{text:?} is not a flow: write two hosts, or one flow as in 'h0:40000 > h4:5001', with \
-         ports from 0 to 65535"
+         ports from 1 to 65535"
     )]
     NoFlow { text: String },
     #[error(

@@ -358,3 +358,26 @@ fn unknown_context_is_always_refused() {
     let (_, known) = asked(&["--context", "lab", "status"], None);
     assert!(known.contains("cannot use the identity"), "{known}");
 }
+
+/// Options from the environment are no part of the mistake.
+#[test]
+fn usage_lines_leave_variables_out() {
+    let said = |words: &str| {
+        let mut command = Command::new(REWEAVE_PROGRAM);
+        command.args(words.split(' '));
+        command.env("REWEAVE_COORDINATOR", "10.0.0.1");
+        let output = command.env("REWEAVE_IDENTITY", "/certificates").output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for (words, missing) in [
+        ("plan drain", "<LINK|NODE>"),
+        ("export slurm-tree", "--fabric <FABRIC>"),
+    ] {
+        let said = said(words);
+        let is_named = said.contains(missing) && said.contains("Usage: reweave ");
+        let is_plain = !said.contains("--coordinator") && !said.contains("--identity");
+        assert!(is_named && is_plain, "{said}");
+    }
+}
