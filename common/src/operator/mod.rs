@@ -450,7 +450,8 @@ pub enum Response {
     Froze {
         hosts: Vec<String>,
     },
-    /// All registered jobs, or the job of the request; none after its end.
+    /// All registered jobs, or the job of the request. After its end that is the job as it was; none if no such job was
+    /// registered.
     Registered(Vec<RegisteredJob>),
     Started(Box<StartedJob>),
     Allocation(Box<Allocation>),

@@ -144,6 +144,13 @@ pub(crate) enum CliError {
     Kubernetes(#[from] KubernetesError),
     #[error("no node {node}; `reweave hosts` lists them")]
     NoSuchNode { node: String },
+    #[error(
+        "the fabric has no node {node}: nothing is revoked; `reweave hosts` lists nodes, --force \
+         revokes certificates of any name"
+    )]
+    NotToRevoke { node: String },
+    #[error("no job on {} is frozen; `reweave status` lists frozen jobs", hosts.join(", "))]
+    NotFrozen { hosts: Vec<String> },
     #[error("cannot write the manual into {}", folder.display())]
     Manual { folder: PathBuf, source: io::Error },
     #[error("no context named {name}; `reweave context list` lists them")]
@@ -546,6 +553,8 @@ impl CliError {
             | Self::NoSuchLink { .. }
             | Self::LinkTwice { .. }
             | Self::NoSuchNode { .. }
+            | Self::NotToRevoke { .. }
+            | Self::NotFrozen { .. }
             | Self::NoHost { .. }
             | Self::NoLinkOfNic { .. }
             | Self::Topo { .. }
@@ -659,6 +668,8 @@ fn names_nothing(refused: &Refused) -> bool {
         Refused::NoSuchSwitch { .. }
             | Refused::NoSuchHost { .. }
             | Refused::NoSuchJob { .. }
+            | Refused::NotRegistered { .. }
+            | Refused::NotToMaintain { .. }
             | Refused::NoSuchLink { .. }
             | Refused::NoSuchMember { .. }
             | Refused::WhichAddress { .. }
