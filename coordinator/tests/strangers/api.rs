@@ -603,3 +603,38 @@ fn mentioned(text: &str) -> Vec<String> {
     });
     wanted.collect()
 }
+
+#[tokio::test]
+async fn token_scheme_is_case_insensitive() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let code = |scheme: &str| {
+        let header = token.replacen("Bearer ", scheme, 1);
+        send(&house, "GET", "/api/v1/me", &header).code
+    };
+    for scheme in ["Bearer ", "bearer ", "BEARER  "] {
+        assert_eq!(code(scheme), 200, "{scheme}");
+    }
+    for scheme in ["Basic ", "Bearer", ""] {
+        assert_eq!(code(scheme), 401, "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn refused_bodies_name_no_types() {
+    let house = House::new();
+    let token = operators(&house).await;
+    for (method, path) in [
+        ("POST", "/api/v1/plans"),
+        ("PUT", "/api/v1/maintenance/spine0"),
+        ("PATCH", "/api/v1/policy"),
+    ] {
+        for body in ["\"x\"", "7"] {
+            let answer = send_json(&house, method, path, &token, body);
+            is_problem(&answer, 400, "bad-request");
+            let detail = answer.json()["detail"].to_string();
+            let is_plain = detail.contains("expected an object") && !detail.contains("struct");
+            assert!(is_plain, "{method} {path}: {detail}");
+        }
+    }
+}
