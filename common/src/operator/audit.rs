@@ -79,6 +79,9 @@ impl fmt::Display for Request {
         match self {
             Self::Plan => f.write_str("make a plan"),
             Self::Rewire { circuits } => write!(f, "make a plan for circuits {}", wanted(circuits)),
+            Self::Drain { links } if links.is_empty() => {
+                f.write_str("make a plan that drains no link")
+            }
             Self::Drain { links } => write!(f, "make a plan that drains {}", links.join(", ")),
             Self::Weigh { by_worth: true } => f.write_str("make a plan for UCMP weights"),
             Self::Weigh { by_worth: false } => f.write_str("make a plan for equal weights"),
@@ -203,5 +206,21 @@ fn members(f: &mut fmt::Formatter<'_>, order: &MemberOrder) -> fmt::Result {
                 .map_or(Ok(()), |name| write!(f, " by {name}"))?;
             address.map_or(Ok(()), |address| write!(f, " at {address}"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drain_of_no_link_is_described() {
+        let describe = |links: &[&str]| {
+            let links = links.iter().map(|link| (*link).to_owned()).collect();
+            Request::Drain { links }.to_string()
+        };
+        assert_eq!(describe(&[]), "make a plan that drains no link");
+        let words = "make a plan that drains spine0, leaf0-spine1";
+        assert_eq!(describe(&["spine0", "leaf0-spine1"]), words);
     }
 }
