@@ -198,7 +198,7 @@ pub(crate) enum CliError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is larger than {most_bytes} bytes", path.display())]
     TooLarge { path: PathBuf, most_bytes: u64 },
-    #[error("no audit entries in {}", folder.display())]
+    #[error("no audit files in {}", folder.display())]
     NothingWritten { folder: PathBuf },
     #[error("{}:{line}", path.display())]
     BrokenChain {

@@ -29,6 +29,8 @@ pub(crate) struct StartState {
     data_is_held: bool,
     /// Free space for the data, if the file system reports it.
     free_bytes: Option<u64>,
+    /// Line of the audit log that was changed.
+    audit_damage: Option<String>,
 }
 
 impl Settings {
@@ -93,6 +95,9 @@ fn summary(config: &Config, found: &StartState, listeners: Option<&Listeners>) -
     line("data", config.data.value.display().to_string());
     if let Some(full) = found.free_bytes.and_then(full_disk) {
         line("", full);
+    }
+    if let Some(damage) = &found.audit_damage {
+        line("audit log", format!("changed: {damage}"));
     }
     if found.data_is_held {
         let held = "a coordinator runs on this data, so its ports were not checked";
@@ -198,6 +203,8 @@ impl Config {
             saved_state(saved, &self.data.value).map_err(|error| self.data.wrong(error))?;
         }
         audit::look(&self.data.value).map_err(|error| self.data.wrong(error))?;
+        let audit_damage = audit::damage(&self.data.value);
+        let audit_damage = audit_damage.map_err(|error| self.data.wrong(error))?;
         if let Some(history) = &self.history {
             let there = reweave_history::check(&history.value.url);
             there.map_err(|error| history.wrong(HistoryError::Open(error)))?;
@@ -207,6 +214,7 @@ impl Config {
             signing,
             data_is_held: data.is_held,
             free_bytes: free_bytes(&self.data.value),
+            audit_damage,
         })
     }
 
