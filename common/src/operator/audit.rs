@@ -79,10 +79,7 @@ impl fmt::Display for Request {
         match self {
             Self::Plan => f.write_str("make a plan"),
             Self::Rewire { circuits } => write!(f, "make a plan for circuits {}", wanted(circuits)),
-            Self::Drain { links } if links.is_empty() => {
-                f.write_str("make a plan that drains no link")
-            }
-            Self::Drain { links } => write!(f, "make a plan that drains {}", links.join(", ")),
+            Self::Drain { links } => drain(f, links),
             Self::Weigh { by_worth: true } => f.write_str("make a plan for UCMP weights"),
             Self::Weigh { by_worth: false } => f.write_str("make a plan for equal weights"),
             Self::Reorder { job } => write!(f, "make a plan that orders ranks of {job}"),
@@ -147,6 +144,13 @@ impl fmt::Display for Request {
             | Self::RailMatrix { .. }
             | Self::Lanes { .. } => f.write_str(VIEW_ACTION),
         }
+    }
+}
+
+fn drain(f: &mut fmt::Formatter<'_>, links: &[String]) -> fmt::Result {
+    match links {
+        [] => f.write_str("make a plan that drains no link"),
+        links => write!(f, "make a plan that drains {}", links.join(", ")),
     }
 }
 

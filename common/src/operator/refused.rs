@@ -149,6 +149,13 @@ const NO_JOB_REASON: &str = "has no job now, by its traffic; name all hosts of t
 const NOT_REORDERED_REASON: &str = "has no rank order: register it with --reorder, or start it";
 const NO_DETOUR_REASON: &str = "no node can reroute packets around it";
 
+fn not_leading(f: &mut fmt::Formatter<'_>, leader: Option<SocketAddr>) -> fmt::Result {
+    match leader {
+        Some(leader) => write!(f, "another coordinator leads; connect to {leader}"),
+        None => f.write_str(NO_LEADER_REASON),
+    }
+}
+
 fn busy(f: &mut fmt::Formatter<'_>, running: Generation) -> fmt::Result {
     write!(
         f,
@@ -433,10 +440,7 @@ impl fmt::Display for Refused {
             ),
             Self::DiskFull => f.write_str(DISK_FULL_REASON),
             Self::Membership { why } => write!(f, "the membership is unchanged: {why}"),
-            Self::NotLeading {
-                leader: Some(leader),
-            } => write!(f, "another coordinator leads; connect to {leader}"),
-            Self::NotLeading { leader: None } => f.write_str(NO_LEADER_REASON),
+            Self::NotLeading { leader } => not_leading(f, *leader),
         }
     }
 }
