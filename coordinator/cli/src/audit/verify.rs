@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_entries_are_named() {
+    fn lines_without_entry_are_named() {
         let folder = written();
         let last = folder.path().join("004.jsonl");
         let text = fs::read_to_string(&last).unwrap();

@@ -151,7 +151,7 @@ impl<'w> Work<'w> {
                 self.begin()?;
             }
         }
-        let stopped = self.all_steps(found).err();
+        let stopped = self.all_steps(found.is_some()).err();
         if let Some(Aftermath::Drained) = stopped.as_ref().map(|stop| stop.aftermath) {
             self.let_go();
         }
@@ -189,8 +189,8 @@ impl<'w> Work<'w> {
         }))
     }
 
-    fn all_steps(&mut self, found: Option<MaintenanceStatus>) -> Step {
-        if found.is_some() && self.asked.take_over {
+    fn all_steps(&mut self, is_under_maintenance: bool) -> Step {
+        if is_under_maintenance && self.asked.take_over {
             self.step("take it over", Self::take_over)?;
         }
         if !self.asked.finish {
