@@ -602,8 +602,11 @@ fn timed_revocation_reaches_all_coordinators() {
         REVOCATION_TIMEOUT,
         || revoked_after(&trio, viewers.next().expect("one for each try")),
     );
+    let misspelt = trio.reweave().args(["cluster", "revoke", "h00"]).output();
+    assert_eq!(misspelt.expect("it was built").status.code(), Some(2));
     for (node, is_known) in [("h0", true), ("h00", false)] {
-        let revoked = trio.reweave().args(["cluster", "revoke", node]).output();
+        let words = ["cluster", "revoke", node, "--force"];
+        let revoked = trio.reweave().args(words).output();
         let revoked = revoked.expect("it was built").stdout;
         let answer: Value = serde_json::from_slice(&revoked).expect("it is JSON");
         assert_eq!(answer["known"], is_known, "{answer}");

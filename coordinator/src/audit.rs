@@ -17,7 +17,7 @@ use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_common::operator::{AuditOutcome, Audited, Refused, Response};
 use reweave_files::{FileHandle, FileSystem, LocalFiles};
-use reweave_link::chain::{self, ZERO_DIGEST};
+use reweave_link::chain::{self, ChainVerifier, ZERO_DIGEST};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::sync::oneshot;
@@ -134,6 +134,12 @@ impl Audit {
     pub(crate) fn open(data: &Path) -> Result<Self, AuditError> {
         let folder = folder_in(data);
         let journal = Journal::open(LocalFiles, &folder)?;
+        if let Some(damage) = damage(data)? {
+            tracing::warn!(
+                "the audit log was changed: {damage}; `reweave audit verify {}` checks all of it",
+                folder.display()
+            );
+        }
         let kept = Arc::clone(&journal.kept);
         let (tasks, waiting) = mpsc::channel();
         let writing = thread::Builder::new().name("audit".to_owned());
@@ -244,6 +250,29 @@ impl AuditLine {
     }
 }
 
+/// The files that a start reads: two hold more than is kept, and one may be new.
+fn newest(paths: &[PathBuf]) -> &[PathBuf] {
+    &paths[paths.len().saturating_sub(2)..]
+}
+
+/// Returns the first line of the newest files that does not follow those before it, and why.
+pub(crate) fn damage(data: &Path) -> Result<Option<String>, AuditError> {
+    let folder = folder_in(data);
+    if !folder.exists() {
+        return Ok(None);
+    }
+    let mut verifier = ChainVerifier::default();
+    for path in newest(&files(&LocalFiles, &folder)?) {
+        let text = LocalFiles.read(path).map_err(failed("read", path))?;
+        for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+            if let Err(error) = verifier.check_line(line) {
+                return Ok(Some(format!("{}:{number}: {error}", path.display())));
+            }
+        }
+    }
+    Ok(None)
+}
+
 #[derive(Debug)]
 struct Journal<F: FileSystem> {
     files: F,
@@ -268,8 +297,7 @@ impl<F: FileSystem> Journal<F> {
         make_folder(&files, folder)?;
         let paths = self::files(&files, folder)?;
         let mut kept = VecDeque::new();
-        // Two hold more than is kept, and one may be new.
-        for path in paths.iter().rev().take(2).rev() {
+        for path in newest(&paths) {
             kept.extend(read(&files, path)?);
         }
         kept.drain(..kept.len().saturating_sub(MAX_RETAINED_ENTRIES));

@@ -2,7 +2,7 @@
 //! nothing that the peer does not understand. Readings within a sample have versions of their own, and a sample for an
 //! earlier peer leaves the later ones out.
 
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{Refused, Request, Response};
 use reweave_common::sample::{HostReading, Reading, Sample};
 
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, Order, PeerPart};
@@ -32,6 +32,29 @@ pub fn sample_for_version(mut sample: Sample, spoken: Version) -> Sample {
     let readings = &mut sample.readings;
     readings.retain(|reading| reading.is_known_at(spoken));
     sample
+}
+
+/// The response, in which a refusal that a peer of this version does not understand is in words.
+pub fn response_for_version(response: Response, spoken: Version) -> Response {
+    match response {
+        Response::Refused(refused) if !refused.is_known_at(spoken) => {
+            let reasons = vec![refused.to_string()];
+            Response::Refused(Refused::Unfit { reasons })
+        }
+        other => other,
+    }
+}
+
+impl SinceVersion for Refused {
+    fn since(&self) -> u16 {
+        match self {
+            Self::BadSetting { .. }
+            | Self::PolicyChanged { .. }
+            | Self::SettingInUse { .. }
+            | Self::UnderMaintenance { .. } => 2,
+            _ => 0,
+        }
+    }
 }
 
 impl SinceVersion for Reading {
@@ -98,7 +121,8 @@ impl SinceVersion for Request {
             | Self::PolicySet { .. }
             | Self::Nics { .. }
             | Self::Traffic { .. }
-            | Self::RailMatrix { .. } => 2,
+            | Self::RailMatrix { .. }
+            | Self::TakeOver { .. } => 2,
             Self::Standing
             | Self::Steer { .. }
             | Self::Lanes { .. }
@@ -128,6 +152,7 @@ impl SinceVersion for Response {
 mod tests {
     use reweave_common::hardware::Lack;
     use reweave_common::moment::Moment;
+    use reweave_common::operator::MaintenanceStage;
 
     use super::*;
 
@@ -149,5 +174,25 @@ mod tests {
         };
         assert_eq!((earlier.since(), &earlier), (0, &AgentMessage::Sample(old)));
         assert_eq!((later.since(), &later), (2, &AgentMessage::Sample(mixed)));
+    }
+
+    #[test]
+    fn earlier_peer_gets_refusal_in_words() {
+        let refused = Refused::UnderMaintenance {
+            name: "spine0".to_owned(),
+            by: "ann".to_owned(),
+            stage: MaintenanceStage::Working,
+            age_s: 25,
+        };
+        let [earlier, later] = [1, 2].map(|minor| {
+            response_for_version(Response::Refused(refused.clone()), came_with(minor))
+        });
+        let Response::Refused(Refused::Unfit { reasons }) = earlier else {
+            panic!("1.1 has no other kind for it: {earlier:?}");
+        };
+        assert_eq!(reasons, [refused.to_string()]);
+        assert_eq!(later, Response::Refused(refused));
+        let old = Response::Refused(Refused::NoPlan);
+        assert_eq!(response_for_version(old.clone(), came_with(1)), old);
     }
 }

@@ -87,7 +87,7 @@ impl<'s> Operator<'s> {
 
     /// Writes the plan on offer to a file.
     pub fn keep(self, file: &Path) -> Result<(), StageError> {
-        let mut command = self.command(&["plan", "--out"]);
+        let mut command = self.command(&["plan", "--force", "--out"]);
         program::output(command.arg(file)).map(drop)
     }
 

@@ -278,7 +278,7 @@ fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
             .is_some_and(|it| it.contains(" failed: "))
     );
     assert!(report.what_to_do.is_some_and(|it| it.contains("--finish")));
-    assert_eq!(stage_of_work(stage), Some(MaintenanceStage::Working));
+    assert_eq!(stage_of_work(stage), Some(MaintenanceStage::Draining));
     let left = carried(stage, job);
     assert!(left < MAX_IDLE_BYTES, "{left}");
 }
@@ -310,7 +310,21 @@ fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
 
 /// The command fails first: the daemon is up and its agent is not.
 fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
-    let work = Work::begin(stage, &["--expect-version", "0.0.0", "--within-s", "2"]);
+    let words = ["maintenance", MAINTAINED_SPINE, "--", "true"];
+    let second = stage.operator().command(&words).output().expect("it runs");
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(
+        !second.status.success() && said.contains("--take-over"),
+        "the interrupted command may still run: {said}"
+    );
+    let options = [
+        "--take-over",
+        "--expect-version",
+        "0.0.0",
+        "--within-s",
+        "2",
+    ];
+    let work = Work::begin(stage, &options);
     frr.stop();
     // The same routes in another order, as the next configuration.
     let other = frr.routes.iter().rev().map(|it| format!("{it} 7"));

@@ -165,12 +165,22 @@ impl Fabric {
     /// Returns `leaf0-spine1`, or `leaf0-spine1.2` for the third of parallel links.
     pub fn link_name(&self, id: LinkId) -> String {
         let link = self.link(id);
-        let (a, b) = (link.a.node, link.b.node);
+        self.joined_name(id, [link.a.node, link.b.node])
+    }
+
+    fn joined_name(&self, id: LinkId, [a, b]: [NodeId; 2]) -> String {
         let suffix = match self.nth(id) {
             0 => String::new(),
             nth => format!(".{nth}"),
         };
         format!("{}-{}{suffix}", self.name(a), self.name(b))
+    }
+
+    /// Whether this is the name of the link, or its name with the ends in the other order.
+    pub fn is_link_called(&self, id: LinkId, name: &str) -> bool {
+        let link = self.link(id);
+        let reversed = || self.joined_name(id, [link.b.node, link.a.node]);
+        self.link_name(id) == name || reversed() == name
     }
 
     /// Returns the number of the link among its parallel links, from 0.
@@ -181,10 +191,11 @@ impl Fabric {
         known.unwrap_or_else(|| all.position(|other| other == id).unwrap_or(0))
     }
 
-    /// Searches all links. A caller with many names should build a map.
+    /// Searches all links, for names with the ends in either order. A caller with many names should build a map.
     pub fn find_link(&self, name: &str) -> Option<LinkId> {
-        let mut links = self.links().map(|(id, _)| id);
-        links.find(|&id| self.link_name(id) == name)
+        let links = || self.links().map(|(id, _)| id);
+        let named = links().find(|&id| self.link_name(id) == name);
+        named.or_else(|| links().find(|&id| self.is_link_called(id, name)))
     }
 
     pub fn is_between_switches(&self, id: LinkId) -> bool {

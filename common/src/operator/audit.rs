@@ -79,7 +79,7 @@ impl fmt::Display for Request {
         match self {
             Self::Plan => f.write_str("make a plan"),
             Self::Rewire { circuits } => write!(f, "make a plan for circuits {}", wanted(circuits)),
-            Self::Drain { links } => write!(f, "make a plan that drains {}", links.join(", ")),
+            Self::Drain { links } => drain(f, links),
             Self::Weigh { by_worth: true } => f.write_str("make a plan for UCMP weights"),
             Self::Weigh { by_worth: false } => f.write_str("make a plan for equal weights"),
             Self::Reorder { job } => write!(f, "make a plan that orders ranks of {job}"),
@@ -106,6 +106,7 @@ impl fmt::Display for Request {
             Self::Maintain { name, stage } => {
                 write!(f, "maintenance of {name}: {}", stage_of(*stage))
             }
+            Self::TakeOver { name } => write!(f, "maintenance of {name}: taken over"),
             Self::Job { job, order } => write!(f, "job {job}: {}", order_name(order)),
             Self::Invite {
                 member, lasting, ..
@@ -146,6 +147,13 @@ impl fmt::Display for Request {
     }
 }
 
+fn drain(f: &mut fmt::Formatter<'_>, links: &[String]) -> fmt::Result {
+    match links {
+        [] => f.write_str("make a plan that drains no link"),
+        links => write!(f, "make a plan that drains {}", links.join(", ")),
+    }
+}
+
 fn insisting(anyway: bool, now: bool) -> &'static str {
     match (anyway, now) {
         (false, false) => "",
@@ -156,12 +164,7 @@ fn insisting(anyway: bool, now: bool) -> &'static str {
 }
 
 fn stage_of(stage: Option<MaintenanceStage>) -> &'static str {
-    match stage {
-        Some(MaintenanceStage::Draining) => "draining",
-        Some(MaintenanceStage::Working) => "working",
-        Some(MaintenanceStage::Returning) => "returning",
-        None => "ended",
-    }
+    stage.map_or("ended", MaintenanceStage::as_str)
 }
 
 fn order_name(order: &JobOrder) -> String {
@@ -207,5 +210,21 @@ fn members(f: &mut fmt::Formatter<'_>, order: &MemberOrder) -> fmt::Result {
                 .map_or(Ok(()), |name| write!(f, " by {name}"))?;
             address.map_or(Ok(()), |address| write!(f, " at {address}"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drain_of_no_link_is_described() {
+        let describe = |links: &[&str]| {
+            let links = links.iter().map(|link| (*link).to_owned()).collect();
+            Request::Drain { links }.to_string()
+        };
+        assert_eq!(describe(&[]), "make a plan that drains no link");
+        let words = "make a plan that drains spine0, leaf0-spine1";
+        assert_eq!(describe(&["spine0", "leaf0-spine1"]), words);
     }
 }

@@ -249,6 +249,11 @@ pub enum Request {
         rail: u16,
         most: u32,
     },
+    /// Takes over the maintenance of a switch or an optical switch, at the stage that it has, from the operator who has
+    /// it. Only then may the requester change its stage.
+    TakeOver {
+        name: String,
+    },
 }
 
 /// How an approved plan is applied.
@@ -328,6 +333,7 @@ impl Request {
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
+            | Self::TakeOver { .. }
             | Self::Job { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -355,6 +361,7 @@ impl Request {
             | Self::Freeze { .. }
             | Self::Thaw { .. }
             | Self::Maintain { .. }
+            | Self::TakeOver { .. }
             | Self::Job { .. }
             | Self::Invite { .. }
             | Self::Revoke { .. }
@@ -443,7 +450,8 @@ pub enum Response {
     Froze {
         hosts: Vec<String>,
     },
-    /// All registered jobs, or the job of the request; none after its end.
+    /// All registered jobs, or the job of the request. After its end that is the job as it was; none if no such job was
+    /// registered.
     Registered(Vec<RegisteredJob>),
     Started(Box<StartedJob>),
     Allocation(Box<Allocation>),

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::RollbackRefused;
+use super::{MaintenanceStage, RollbackRefused};
 use crate::member::{Member, Role};
 use crate::plan::Generation;
 
@@ -126,6 +126,14 @@ pub enum Refused {
     },
     /// Plans in progress were checked and are timed by this setting.
     SettingInUse { key: String, generation: Generation },
+    /// An operator has the node under maintenance, at this stage for this time: another one, or the same one whose
+    /// command may still run.
+    UnderMaintenance {
+        name: String,
+        by: String,
+        stage: MaintenanceStage,
+        age_s: u64,
+    },
 }
 
 const DISK_FULL_REASON: &str = "the disk is full: no decisions until the data folders of the \
@@ -140,6 +148,13 @@ const REVOCATIONS_FULL_REASON: &str = "members are revoked, the maximum; create 
 const NO_JOB_REASON: &str = "has no job now, by its traffic; name all hosts of the job";
 const NOT_REORDERED_REASON: &str = "has no rank order: register it with --reorder, or start it";
 const NO_DETOUR_REASON: &str = "no node can reroute packets around it";
+
+fn not_leading(f: &mut fmt::Formatter<'_>, leader: Option<SocketAddr>) -> fmt::Result {
+    match leader {
+        Some(leader) => write!(f, "another coordinator leads; connect to {leader}"),
+        None => f.write_str(NO_LEADER_REASON),
+    }
+}
 
 fn busy(f: &mut fmt::Formatter<'_>, running: Generation) -> fmt::Result {
     write!(
@@ -289,6 +304,29 @@ impl Refused {
         }
     }
 
+    fn of_maintenance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotToMaintain { name } => not_to_maintain(f, name),
+            Self::NotUnderMaintenance { name } => write!(f, "{name} is not under maintenance"),
+            Self::NotEmpty { reasons } => not_empty(f, reasons),
+            Self::UnderMaintenance {
+                name,
+                by,
+                stage,
+                age_s,
+            } => {
+                let stage = stage.as_str();
+                write!(
+                    f,
+                    "{by} has {name} under maintenance, {stage} for {age_s} s: wait until that ends, or \
+                     use --take-over"
+                )
+            }
+            // Other requests are not about maintenance.
+            _ => Ok(()),
+        }
+    }
+
     fn of_plans(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooWide {
@@ -348,9 +386,10 @@ impl fmt::Display for Refused {
             Self::OtherPlan { offered } => other_plan(f, offered),
             Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),
             Self::NoSuchLink { name } => no_such(f, "link or switch", name),
-            Self::NotToMaintain { name } => not_to_maintain(f, name),
-            Self::NotUnderMaintenance { name } => write!(f, "{name} is not under maintenance"),
-            Self::NotEmpty { reasons } => not_empty(f, reasons),
+            Self::NotToMaintain { .. }
+            | Self::NotUnderMaintenance { .. }
+            | Self::NotEmpty { .. }
+            | Self::UnderMaintenance { .. } => self.of_maintenance(f),
             Self::OtherJob { .. }
             | Self::NotRegistered { .. }
             | Self::TooManyJobs { .. }
@@ -401,10 +440,7 @@ impl fmt::Display for Refused {
             ),
             Self::DiskFull => f.write_str(DISK_FULL_REASON),
             Self::Membership { why } => write!(f, "the membership is unchanged: {why}"),
-            Self::NotLeading {
-                leader: Some(leader),
-            } => write!(f, "another coordinator leads; connect to {leader}"),
-            Self::NotLeading { leader: None } => f.write_str(NO_LEADER_REASON),
+            Self::NotLeading { leader } => not_leading(f, *leader),
         }
     }
 }

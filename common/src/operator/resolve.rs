@@ -142,7 +142,10 @@ impl<'f> Names<'f> {
         let unknown = || Unknown::Link {
             name: name.to_owned(),
         };
-        self.links.get(name).copied().ok_or_else(unknown)
+        let named = self.links.get(name).copied();
+        // The ends may be in the other order in what people write.
+        let found = named.or_else(|| self.fabric.find_link(name));
+        found.ok_or_else(unknown)
     }
 
     fn pins(&self, pins: &[Pin]) -> Result<Vec<plan::Pin>, Unknown> {

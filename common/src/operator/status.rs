@@ -106,6 +106,16 @@ pub enum MaintenanceStage {
     Returning,
 }
 
+impl MaintenanceStage {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Draining => "draining",
+            Self::Working => "working",
+            Self::Returning => "returning",
+        }
+    }
+}
+
 /// A measurement that these nodes cannot make, for the same reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -1,176 +1,28 @@
 //! A session with the coordinator, for one or a few requests.
 
-use std::env;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::Args;
 use reweave_common::operator::{Findings, JobStatus, Record, Refused, Request, Response, Status};
 use reweave_common::plan::Generation;
 use reweave_link::pki::{self, KeyRequest};
 use reweave_link::{Channel, DenyListFile, Identity, LinkError, Role, Session, connect};
-use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
 
-use crate::context::{self, Context};
 use crate::error::CliError;
 use crate::parting;
+pub(crate) use crate::reach::{Reach, own_folder};
 use crate::standing::{self, Answer};
 use crate::voice::print_note;
 
-/// Default address: a coordinator on the operator's own machine.
-const DEFAULT_COORDINATOR: &str = "127.0.0.1";
 /// Time limit for an answer. A coordinator answers in milliseconds unless its disk or its network is in trouble.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Wait before another coordinator is asked. An election takes some tenths of a second.
 const LEADER_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Time limit for an election: coordinators that reach each other have elected a leader by then.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Addresses of the coordinators, and the identity of the operator.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Reach {
-    /// Addresses of the coordinators; the first that answers is used [default: those of the context, or 127.0.0.1]
-    #[arg(
-        long,
-        env = "REWEAVE_COORDINATOR",
-        value_name = "ADDRESS[:PORT]",
-        value_delimiter = ',',
-        global = true
-    )]
-    coordinator: Vec<String>,
-    /// Folder with the operator's certificate [default: that of the context, or ~/.config/reweave/operator]
-    #[arg(long, env = "REWEAVE_IDENTITY", value_name = "DIR", global = true)]
-    identity: Option<PathBuf>,
-    /// Context with coordinators and identity, as `reweave context list` lists them [default: the current one]
-    #[arg(long, env = "REWEAVE_CONTEXT", value_name = "NAME", global = true)]
-    context: Option<String>,
-    /// Context selected at the first use. It stays the same while this program runs, even if the file changes.
-    #[arg(skip)]
-    selected: OnceLock<Option<Context>>,
-    /// Set for commands that start other programs: they handle signals themselves, to stop those programs.
-    #[arg(skip)]
-    leaves_signals: bool,
-}
-
-impl Reach {
-    /// Returns the reach of one coordinator with the certificate in this folder. Signals end the session.
-    pub(crate) fn to(coordinator: &str, identity: PathBuf) -> Self {
-        Self {
-            coordinator: vec![coordinator.to_owned()],
-            identity: Some(identity),
-            context: None,
-            selected: OnceLock::new(),
-            leaves_signals: true,
-        }
-    }
-
-    /// Returns what `context set` stores: only the options that were given, nothing from another context.
-    pub(crate) fn as_context(&self, name: &str) -> Context {
-        Context {
-            name: name.to_owned(),
-            coordinators: self.coordinator.clone(),
-            identity: self.identity.clone(),
-        }
-    }
-
-    /// Returns the context that fills in the options that were not given.
-    pub(crate) fn context(&self) -> Result<Option<&Context>, CliError> {
-        if let Some(selected) = self.selected.get() {
-            return Ok(selected.as_ref());
-        }
-        let selected = context::selected(self.context.as_deref())?;
-        Ok(self.selected.get_or_init(|| selected).as_ref())
-    }
-
-    /// Returns the same reach without signal handling: the caller handles signals.
-    pub(crate) fn leaving_signals(&self) -> Self {
-        Self {
-            leaves_signals: true,
-            ..self.clone()
-        }
-    }
-
-    pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
-        let names = match self.coordinator.as_slice() {
-            [] => self.context()?.map(|context| context.coordinators.clone()),
-            given => Some(given.to_vec()),
-        };
-        let names = names.unwrap_or_else(|| vec![DEFAULT_COORDINATOR.to_owned()]);
-        let each = names.iter().map(|name| Self::looked_up(name));
-        Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
-    }
-
-    fn looked_up(name: &str) -> Result<Vec<SocketAddr>, CliError> {
-        if let Ok(address) = name.parse::<IpAddr>() {
-            return Ok(vec![(address, DEFAULT_PORT).into()]);
-        }
-        let found = match name.rsplit_once(':') {
-            Some(_) => name.to_socket_addrs(),
-            None => (name, DEFAULT_PORT).to_socket_addrs(),
-        };
-        let found = found.map_err(|source| CliError::NoSuchAddress {
-            name: name.to_owned(),
-            source,
-        })?;
-        Ok(found.collect())
-    }
-
-    /// Returns the join addresses: by default the port after that of each coordinator.
-    pub(crate) fn doors(&self) -> Result<Vec<SocketAddr>, CliError> {
-        let beside = |to: SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
-        Ok(self.addresses()?.into_iter().map(beside).collect())
-    }
-
-    fn folder(&self) -> Result<PathBuf, CliError> {
-        if let Some(given) = &self.identity {
-            return Ok(given.clone());
-        }
-        let context = self.context()?.and_then(|context| context.identity.clone());
-        let usual = || usual_identity().filter(|folder| folder.is_dir());
-        context.or_else(usual).ok_or(CliError::NoIdentity)
-    }
-
-    pub(crate) fn own_identity(&self) -> Result<Identity, CliError> {
-        self.identity(self.folder()?)
-    }
-
-    fn identity(&self, folder: PathBuf) -> Result<Identity, CliError> {
-        let identity = Identity::load(&folder).map_err(|source| CliError::Identity {
-            folder,
-            source: Box::new(source),
-        })?;
-        match identity.member().role() {
-            Role::Operator | Role::Viewer => Ok(identity),
-            // A coordinator would take this session for the member's own and end the member's session.
-            _ => Err(CliError::NotForPeople {
-                member: identity.member().to_string(),
-            }),
-        }
-    }
-
-    /// Returns the identity and the coordinators that it refuses. Each identity folder has a deny list of its own.
-    fn identity_and_deny_lists(&self) -> Result<(Identity, DenyListFile), CliError> {
-        let folder = self.folder()?;
-        let identity = self.identity(folder.clone())?;
-        let deny_lists = DenyListFile::load(&folder, &identity)?;
-        Ok((identity, deny_lists))
-    }
-}
-
-fn usual_identity() -> Option<PathBuf> {
-    Some(own_folder("XDG_CONFIG_HOME", ".config")?.join("reweave/operator"))
-}
-
-/// Returns the user's folder of one kind: the value of the variable, else the usual place.
-pub(crate) fn own_folder(variable: &str, usual: &str) -> Option<PathBuf> {
-    let named = env::var_os(variable).map(PathBuf::from);
-    let named = named.filter(|path| path.is_absolute());
-    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(usual)))
-}
 
 /// State of the cluster, from the leader or from each coordinator.
 pub(crate) enum Seen {
@@ -486,6 +338,7 @@ fn unreached(addresses: &[SocketAddr], source: LinkError) -> CliError {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::path::PathBuf;
 
     use reweave_common::member::{Admission, DeniedCoordinators};
     use reweave_link::pki::{Authority, Validity};
@@ -495,6 +348,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::context::Context;
+    use crate::reach::tests::reach_of;
 
     #[test]
     fn unreached_coordinators_are_all_named() {
@@ -511,66 +366,6 @@ mod tests {
         let alone = unreached(&addresses[..1], silent(addresses[0])).error_chain();
         let head = "cannot reach the coordinator at 10.0.0.1:7332: 10.0.0.1:7332 did not";
         assert!(alone.starts_with(head), "{alone}");
-    }
-
-    fn reach_of(context: Option<Context>) -> Reach {
-        Reach {
-            coordinator: vec![],
-            identity: None,
-            context: None,
-            selected: OnceLock::from(context),
-            leaves_signals: true,
-        }
-    }
-
-    #[test]
-    fn given_values_override_context() {
-        let lab = Context {
-            name: "lab".to_owned(),
-            coordinators: vec!["10.0.0.1".to_owned(), "10.0.0.2:7000".to_owned()],
-            identity: Some(PathBuf::from("/lab")),
-        };
-        let describe = |reach: &Reach| {
-            let addresses = reach.addresses().unwrap().into_iter();
-            let addresses: Vec<_> = addresses.map(|it| it.to_string()).collect();
-            (addresses.join(" "), reach.folder().unwrap())
-        };
-        let by_context = reach_of(Some(lab));
-        let addresses = "10.0.0.1:7332 10.0.0.2:7000".to_owned();
-        assert_eq!(describe(&by_context), (addresses, PathBuf::from("/lab")));
-        let given = Reach {
-            coordinator: vec!["10.0.9.9".to_owned()],
-            identity: Some(PathBuf::from("/own")),
-            ..by_context
-        };
-        let addresses = "10.0.9.9:7332".to_owned();
-        assert_eq!(describe(&given), (addresses, PathBuf::from("/own")));
-        let local = reach_of(None).addresses().unwrap();
-        assert_eq!(local, [SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT))]);
-    }
-
-    #[test]
-    fn node_certificate_cannot_act_as_operator() {
-        let scratch = tempfile::tempdir().unwrap();
-        let authority = Authority::create(scratch.path(), "lab").unwrap();
-        let folder = scratch.path().join("h1");
-        authority
-            .issue(Role::Agent, "h1", Validity::day(), &folder)
-            .unwrap();
-        let reach = Reach {
-            coordinator: vec!["127.0.0.1".to_owned()],
-            identity: Some(folder.clone()),
-            ..reach_of(None)
-        };
-        let error = reach.identity(folder).unwrap_err();
-        assert_eq!(error.exit_code(), 2);
-        assert!(
-            error
-                .error_chain()
-                .contains("not the certificate of an operator"),
-            "{}",
-            error.error_chain()
-        );
     }
 
     /// A test cluster. Its coordinators answer requests for deny lists and refuse all others.
@@ -595,9 +390,13 @@ mod tests {
 
         /// Returns an operator that reaches this cluster by a context.
         fn context(&self) -> Reach {
+            self.context_of(vec![])
+        }
+
+        fn context_of(&self, coordinators: Vec<String>) -> Reach {
             reach_of(Some(Context {
                 name: "any".to_owned(),
-                coordinators: vec![],
+                coordinators,
                 identity: Some(self.issue(Role::Operator, "ann")),
             }))
         }
@@ -659,8 +458,7 @@ mod tests {
             tokio::spawn(close_all(listener));
             (starting, cluster.coordinator("c2", &[]))
         });
-        let mut reach = cluster.context();
-        reach.coordinator = vec![starting.to_string()];
+        let reach = cluster.context_of(vec![starting.to_string()]);
         let mut coordinator = Coordinator::reach(&reach).unwrap();
         let now = Instant::now();
         let runtime = coordinator.runtime;

@@ -17,7 +17,7 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
 use crate::report::Report;
-use crate::{Output, kept, print_report};
+use crate::{Output, out_file, print_report};
 
 /// Write a fabric file from what agents see
 ///
@@ -46,18 +46,23 @@ struct Written<'w> {
 
 impl Discover {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        if let Some(path) = self
-            .file
-            .as_ref()
-            .filter(|path| path.exists() && !self.force)
-        {
-            return Err(CliError::IsThere { path: path.clone() });
+        if let Some(file) = &self.file {
+            out_file::expect_free(file, self.force)?;
         }
         let found = ask(&mut Coordinator::reach(reach)?)?;
         let text = text(&found);
         let fabric = Fabric::parse("the fabric", &text).map_err(CliError::Input)?;
         match &self.file {
-            Some(file) => keep(file, &text, &found, &fabric, output),
+            Some(file) => {
+                out_file::write(file, &text, self.force)?;
+                let written = Written {
+                    file,
+                    nodes: fabric.nodes().len(),
+                    links: fabric.links().len(),
+                    unsure: unsure(&found),
+                };
+                print_report(output, &written)
+            }
             None => print_report(output, &FabricAnswer { found, text }),
         }
     }
@@ -97,28 +102,6 @@ fn part(coordinator: &mut Coordinator, from_link: usize) -> Result<Discovered, C
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
     }
-}
-
-/// Replaces the file atomically.
-fn keep(
-    file: &Path,
-    text: &str,
-    found: &Discovered,
-    fabric: &Fabric,
-    output: Output,
-) -> Result<ExitCode, CliError> {
-    let failed = |source| CliError::Write {
-        path: file.to_owned(),
-        source,
-    };
-    kept::write(file, text).map_err(failed)?;
-    let written = Written {
-        file,
-        nodes: fabric.nodes().len(),
-        links: fabric.links().len(),
-        unsure: unsure(found),
-    };
-    print_report(output, &written)
 }
 
 impl Report for Written<'_> {

@@ -15,6 +15,10 @@ pub(crate) fn parse(
     [min, max]: [Duration; 2],
 ) -> Result<Duration, String> {
     let example = "write it with a unit, as in 30s, 10m or 2h";
+    let (is_negative, text) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
     let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let duration = if is_bare {
         let count = text.parse::<u32>().ok();
@@ -23,7 +27,7 @@ pub(crate) fn parse(
     } else {
         Some(parse_duration(text).map_err(|_| format!("not a duration: {example}"))?)
     };
-    let fits = duration.filter(|duration| (min..=max).contains(duration));
+    let fits = duration.filter(|duration| !is_negative && (min..=max).contains(duration));
     fits.ok_or_else(|| format!("not {} to {}", format_duration(min), format_duration(max)))
 }
 
@@ -57,11 +61,19 @@ mod tests {
 
     #[test]
     fn bad_durations_are_refused() {
-        for text in ["", "s", "-1", "30 parsecs", "1.5", "../x"] {
+        for text in ["", "s", "-", "--all", "30 parsecs", "1.5", "../x"] {
             let refused = seconds(text).unwrap_err();
             assert!(refused.starts_with("not a duration"), "{text}: {refused}");
         }
-        for text in ["0", "0s", "3h", "9999", "99999999999999999999"] {
+        for text in [
+            "0",
+            "0s",
+            "-1",
+            "-30s",
+            "3h",
+            "9999",
+            "99999999999999999999",
+        ] {
             assert_eq!(seconds(text), Err("not 1s to 2h".to_owned()), "{text}");
         }
     }

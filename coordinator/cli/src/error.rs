@@ -145,6 +145,13 @@ pub(crate) enum CliError {
     Kubernetes(#[from] KubernetesError),
     #[error("no node {node}; `reweave hosts` lists them")]
     NoSuchNode { node: String },
+    #[error(
+        "the fabric has no node {node}: nothing is revoked; `reweave hosts` lists nodes, --force \
+         revokes certificates of any name"
+    )]
+    NotToRevoke { node: String },
+    #[error("no job on {} is frozen; `reweave status` lists frozen jobs", hosts.join(", "))]
+    NotFrozen { hosts: Vec<String> },
     #[error("cannot write the manual into {}", folder.display())]
     Manual { folder: PathBuf, source: io::Error },
     #[error("no context named {name}; `reweave context list` lists them")]
@@ -192,7 +199,7 @@ pub(crate) enum CliError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is larger than {most_bytes} bytes", path.display())]
     TooLarge { path: PathBuf, most_bytes: u64 },
-    #[error("no audit entries in {}", folder.display())]
+    #[error("no audit files in {}", folder.display())]
     NothingWritten { folder: PathBuf },
     #[error("{}:{line}", path.display())]
     BrokenChain {
@@ -313,7 +320,7 @@ pub(crate) enum CliError {
     NoTraffic { job: String },
     #[error(
         "{text:?} is not a flow: write two hosts, or one flow as in 'h0:40000 > h4:5001', with \
-         ports from 0 to 65535"
+         ports from 1 to 65535"
     )]
     NoFlow { text: String },
     #[error(
@@ -557,6 +564,8 @@ impl CliError {
             | Self::NoSuchLink { .. }
             | Self::LinkTwice { .. }
             | Self::NoSuchNode { .. }
+            | Self::NotToRevoke { .. }
+            | Self::NotFrozen { .. }
             | Self::NoHost { .. }
             | Self::NoLinkOfNic { .. }
             | Self::NotForTraining { .. }
@@ -672,6 +681,8 @@ fn names_nothing(refused: &Refused) -> bool {
         Refused::NoSuchSwitch { .. }
             | Refused::NoSuchHost { .. }
             | Refused::NoSuchJob { .. }
+            | Refused::NotRegistered { .. }
+            | Refused::NotToMaintain { .. }
             | Refused::NoSuchLink { .. }
             | Refused::NoSuchMember { .. }
             | Refused::WhichAddress { .. }

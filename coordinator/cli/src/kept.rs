@@ -1,8 +1,8 @@
 //! Plans that are kept in files: written as they were shown, and read to be judged or carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
 
 use clap::Args;
 use reweave_common::api_version::{API_VERSION_KEY, Versioned};
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::error::CliError;
 use crate::json;
+use crate::out_file;
 use crate::sim::input;
 
 /// Where a plan that is put on offer is written down as well.
@@ -21,23 +22,29 @@ pub(crate) struct Keep {
     /// Also write the plan to this file, for `reweave apply FILE` and `reweave check FILE`
     #[arg(long = "out", value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Overwrite an existing file
+    #[arg(long, requires = "file")]
+    force: bool,
 }
 
 impl Keep {
+    /// Refuses a file that exists, before a plan is requested.
+    pub(crate) fn expect_free(&self) -> Result<(), CliError> {
+        let file = self.file.as_deref();
+        file.map_or(Ok(()), |file| out_file::expect_free(file, self.force))
+    }
+
     pub(crate) fn keep(&self, shown: &Shown<'_>) -> Result<(), CliError> {
         let Some(file) = &self.file else {
             return Ok(());
         };
-        let path = || file.clone();
         if shown.plan.is_none() {
-            return Err(CliError::NothingToKeep { path: path() });
+            let path = file.clone();
+            return Err(CliError::NothingToKeep { path });
         }
         let text = serde_json::to_string_pretty(&Versioned::new(shown));
         let text = text.map_err(CliError::Json)? + "\n";
-        write(file, &text).map_err(|source| CliError::Write {
-            path: path(),
-            source,
-        })
+        out_file::write(file, &text, self.force)
     }
 }
 
@@ -117,13 +124,6 @@ fn marks(whole: &Value) -> BTreeMap<String, String> {
         }
     }
     marks
-}
-
-/// As a whole or not at all.
-pub(crate) fn write(file: &Path, text: &str) -> std::io::Result<()> {
-    let beside = file.with_extension("part");
-    fs::write(&beside, text)?;
-    fs::rename(&beside, file)
 }
 
 /// What a file of a plan holds.
@@ -206,6 +206,8 @@ pub(crate) fn read_for(path: &Path, ours: &Whose) -> Result<Plan, CliError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use reweave_common::operator::NotSeen;
     use tempfile::TempDir;
 
@@ -235,6 +237,7 @@ mod tests {
         let file = folder.path().join("plan.json");
         let keep = Keep {
             file: Some(file.clone()),
+            force: false,
         };
         let kept = keep.keep(&Shown::new(ours(), plan, &NotSeen::default()).unwrap());
         (folder, file, kept)

@@ -27,6 +27,7 @@ mod error;
 mod exit;
 mod export;
 mod fim;
+mod grammar;
 mod help;
 mod job;
 mod jobs;
@@ -42,6 +43,7 @@ mod names;
 mod nccl;
 mod nics;
 mod offer;
+mod out_file;
 mod output;
 mod page;
 mod pager;
@@ -49,6 +51,7 @@ mod pairs;
 mod parting;
 mod plan;
 mod policy;
+mod reach;
 mod report;
 mod rollback;
 mod run;
@@ -66,13 +69,11 @@ mod voice;
 mod watch;
 mod work;
 
-use std::any::TypeId;
 use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 use reweave_common::api_version::Versioned;
 use reweave_common::exit_code::BAD_USAGE;
 use reweave_common::operator::{
@@ -246,29 +247,15 @@ fn main() -> ExitCode {
 }
 
 fn parsed(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
-    let grammar = help::grouped(refusing_empty_names(Arguments::command()));
-    Arguments::from_arg_matches(&grammar.try_get_matches_from(words)?)
+    let matches = grammar::matches(words)?;
+    let mut arguments = Arguments::from_arg_matches(&matches)?;
+    arguments.reach.note_flags(&matches);
+    Ok(arguments)
 }
 
-/// Refuses empty option values. The command that `reweave run` starts may have empty arguments.
-fn refusing_empty_names(command: clap::Command) -> clap::Command {
-    let text = TypeId::of::<String>();
-    let named = command.mut_args(move |arg| {
-        let is_of_others = arg.is_last_set() || arg.is_trailing_var_arg_set();
-        if arg.get_value_parser().type_id() == text && !is_of_others {
-            arg.value_parser(NonEmptyStringValueParser::new())
-        } else {
-            arg
-        }
-    });
-    named.mut_subcommands(refusing_empty_names)
-}
-
-/// Prints a usage error. Control characters in the quoted arguments are made visible.
+/// Prints a usage error.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let plain = env::args_os().map(|word| in_a_line(&word.to_string_lossy()));
-    let again = parsed(plain.map(OsString::from)).err();
-    print_as_is(&again.as_ref().unwrap_or(error).render().to_string());
+    print_as_is(&grammar::refusal(error));
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(BAD_USAGE))
 }
 
@@ -491,6 +478,7 @@ fn show_found(
     request: &Request,
     keep: &Keep,
 ) -> Result<bool, CliError> {
+    keep.expect_free()?;
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
     match coordinator.ask(request)? {
@@ -583,25 +571,16 @@ mod tests {
     }
 
     #[test]
-    fn empty_names_are_refused_everywhere() {
+    fn context_flag_is_noted_anywhere() {
+        let noted = |words: &[&str]| format!("{:?}", asked(words).unwrap().reach);
         for words in [
-            &["maintenance", ""][..],
-            &["maintenance", "", "--finish"],
-            &["plan", "drain", "leaf0-spine0", ""],
-            &["plan", "order", ""],
-            &["job", "freeze", ""],
-            &["job", "end", ""],
-            &["cluster", "token", "--role", "agent", ""],
-            &["explain", ""],
-            &["--coordinator", "", "status"],
+            &["--context", "lab", "status"][..],
+            &["status", "--context", "lab"],
         ] {
-            let message = asked(words).unwrap_err();
-            assert!(
-                message.contains("a value is required for"),
-                "{words:?}: {message}"
-            );
+            assert!(noted(words).contains("context: true"), "{words:?}");
         }
-        assert!(asked(&["maintenance", "leaf0", "--", "grep", ""]).is_ok());
+        let none = noted(&["status", "--coordinator", "10.0.0.1"]);
+        assert!(none.contains("context: false") && none.contains("coordinator: true"));
     }
 
     #[test]

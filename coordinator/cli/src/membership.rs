@@ -45,6 +45,9 @@ pub(crate) struct Revoke {
     /// Role of the members
     #[arg(long, default_value = "agent", value_parser = role)]
     role: Role,
+    /// Revoke an agent of any name, such as that of a node that has left the fabric
+    #[arg(long)]
+    force: bool,
 }
 
 fn role(text: &str) -> Result<Role, UnknownRole> {
@@ -131,17 +134,21 @@ impl Revoke {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let member = Member::new(self.role, &self.name);
         let mut coordinator = Coordinator::reach(reach)?;
+        let known = self.is_known(&mut coordinator);
+        if !known && !self.force {
+            let node = self.name.clone();
+            return Err(CliError::NotToRevoke { node });
+        }
         let revoked = match coordinator.ask(&Request::Revoke { member })? {
             Response::Revoked { member } => member.to_string(),
             Response::Refused(refused) => return Err(CliError::Refused(refused)),
             other => return Err(CliError::unexpected(&other)),
         };
-        let known = self.is_known(&mut coordinator);
         print_report(output, &RevokedMember { known, revoked })
     }
 
-    /// Whether the name is known. Only node names can be checked, against the fabric. The request is done already, so
-    /// an error here is ignored.
+    /// Whether the name is known. Only node names can be checked, against the fabric. Without an answer, revocation goes
+    /// first.
     fn is_known(&self, coordinator: &mut Coordinator) -> bool {
         let known = match self.role {
             Role::Agent => coordinator.knows(slice::from_ref(&self.name)),

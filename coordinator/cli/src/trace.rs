@@ -35,10 +35,10 @@ pub(crate) struct Trace {
     #[arg(value_name = "HOST")]
     to: Option<String>,
     /// Destination port; with --source-port, also traces a flow that does not exist yet
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// Source port
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     source_port: Option<u16>,
     /// Protocol
     #[arg(long, value_enum, value_name = "NAME")]
@@ -126,7 +126,10 @@ fn flow(from: &str, to: &str) -> Option<Between> {
 
 fn end(text: &str) -> Option<FlowEnd> {
     let (host, port) = match text.trim().rsplit_once(':') {
-        Some((host, port)) => (host, Some(port.parse().ok()?)),
+        Some((host, port)) => {
+            let port = port.parse().ok().filter(|port: &u16| *port != 0);
+            (host, Some(port?))
+        }
         None => (text.trim(), None),
     };
     let is_name = !host.is_empty() && !host.contains(char::is_whitespace);
@@ -262,6 +265,7 @@ mod tests {
             &["h0 > "],
             &["h0:x", "h4"],
             &["h0:70000", "h4"],
+            &["h0:40000 > h4:0"],
             &["h0 > h4", "h5"],
             &["sctp h0 > h4"],
             &["", ""],

@@ -8,6 +8,9 @@ mod executable;
 #[path = "parting/goodbyes.rs"]
 mod goodbyes;
 #[cfg(test)]
+#[path = "parting/maintained.rs"]
+mod maintained;
+#[cfg(test)]
 #[path = "parting/nics.rs"]
 mod nics;
 #[cfg(test)]

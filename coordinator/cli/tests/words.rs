@@ -406,3 +406,54 @@ fn nccl_topology_follows_declared_nics() {
     );
     assert!(said.contains("links without a NIC: h0-leaf1"), "{said}");
 }
+
+/// The variables name another cluster, which would answer.
+#[test]
+fn unknown_context_is_always_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("reweave");
+    fs::create_dir(&config).expect("there is room");
+    let context = "[[context]]\nname = \"lab\"\ncoordinators = [\"10.0.0.1\"]\n";
+    fs::write(config.join("config.toml"), context).expect("there is room");
+    let asked = |words: &[&str], named: Option<&str>| {
+        let mut command = Command::new(REWEAVE_PROGRAM);
+        command.args(words).env("XDG_CONFIG_HOME", folder.path());
+        command.env("REWEAVE_COORDINATOR", "127.0.0.1:1");
+        command.env("REWEAVE_IDENTITY", folder.path());
+        if let Some(name) = named {
+            command.env("REWEAVE_CONTEXT", name);
+        }
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let refusal = "error: no context named nosuch; `reweave context list` lists them\n";
+    let refused = (Some(2), refusal.to_owned());
+    assert_eq!(asked(&["--context", "nosuch", "status"], None), refused);
+    assert_eq!(asked(&["status"], Some("nosuch")), refused);
+    let (_, known) = asked(&["--context", "lab", "status"], None);
+    assert!(known.contains("cannot use the identity"), "{known}");
+}
+
+/// Options from the environment are no part of the mistake.
+#[test]
+fn usage_lines_leave_variables_out() {
+    let said = |words: &str| {
+        let mut command = Command::new(REWEAVE_PROGRAM);
+        command.args(words.split(' '));
+        command.env("REWEAVE_COORDINATOR", "10.0.0.1");
+        let output = command.env("REWEAVE_IDENTITY", "/certificates").output();
+        let output = output.expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for (words, missing) in [
+        ("plan drain", "<LINK|NODE>"),
+        ("export slurm-tree", "--fabric <FABRIC>"),
+    ] {
+        let said = said(words);
+        let is_named = said.contains(missing) && said.contains("Usage: reweave ");
+        let is_plain = !said.contains("--coordinator") && !said.contains("--identity");
+        assert!(is_named && is_plain, "{said}");
+    }
+}

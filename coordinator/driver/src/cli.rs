@@ -15,7 +15,7 @@ use reweave_common::plan::Generation;
 use reweave_driver::config::{Config, Optical};
 use reweave_driver::device::Device;
 use reweave_driver::error::DriverError;
-use reweave_driver::moves::Moves;
+use reweave_driver::moves::{Moves, impossible};
 use reweave_driver::operate::Operator;
 use reweave_driver::serve::{DriverUplink, serve};
 use reweave_driver::state::{Store, Whose};
@@ -162,7 +162,9 @@ impl Cli {
                 desired,
                 detailed_exitcode,
             } => {
-                let found = self.read(self.find(&config, name)?).await?;
+                let optical = self.find(&config, name)?;
+                expect_possible(optical, &desired.circuits)?;
+                let found = self.read(optical).await?;
                 let moves = Moves::between(&found, &desired.circuits);
                 self.show(&moves.to_string(), &moves)?;
                 if *detailed_exitcode && !moves.is_empty() {
@@ -290,6 +292,17 @@ impl Service {
     }
 }
 
+/// Refuses circuits that the switch cannot hold, as the fence does before it moves any.
+fn expect_possible(optical: &Optical, circuits: &CircuitSet) -> Result<(), DriverError> {
+    match impossible(circuits, optical.ports) {
+        Some(error) => Err(DriverError::NotSwitched {
+            name: optical.name.clone(),
+            why: NotSwitched::Impossible { error },
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Where circuits should be moved by hand.
 enum Order {
     /// To these, from those if they are known.
@@ -313,7 +326,34 @@ mod commands;
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use std::fs;
+
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::Cli;
+
+    /// The device does not answer: it is not asked.
+    #[test]
+    fn diff_refuses_impossible_circuits() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("driver.toml");
+        let switch =
+            "[[optical]]\nname = \"ocs0\"\nports = 10\nspeaks.exec.program = \"/bin/false\"\n";
+        fs::write(&config, switch).unwrap();
+        for (desired, says) in [
+            ("2-3,2-5", "port 2 is in two circuits"),
+            ("1-99", "no port 99, only 1 to 10"),
+            ("0-3", "no port 0, only 1 to 10"),
+            ("3-3", "a circuit connects port 3 to itself"),
+        ] {
+            let config = config.display().to_string();
+            let words = ["reweave-driver", "--config", &config, "diff", "ocs0"];
+            let words = words.into_iter().chain(["--desired", desired]);
+            let refused = Cli::try_parse_from(words).unwrap().run().unwrap_err();
+            assert_eq!(refused.exit_code(), 2, "{refused}");
+            assert_eq!(refused.to_string(), format!("optical switch ocs0: {says}"));
+        }
+    }
 
     #[test]
     fn command_docs_match_cli() {

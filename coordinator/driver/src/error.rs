@@ -141,7 +141,11 @@ impl DriverError {
             | Self::Config { .. }
             | Self::BadName { .. }
             | Self::NoSuchSwitch { .. }
-            | Self::NothingToRevert { .. } => BAD_USAGE,
+            | Self::NothingToRevert { .. }
+            | Self::NotSwitched {
+                why: NotSwitched::Impossible { .. },
+                ..
+            } => BAD_USAGE,
             Self::Certificate(error) if error.is_of_the_folder() => BAD_USAGE,
             _ => FAILED,
         }

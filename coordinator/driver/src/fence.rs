@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
-use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Readback, Switchover};
+use reweave_common::circuit::{CircuitSet, NotSwitched, Readback, Switchover};
 use serde::{Deserialize, Serialize};
 
-use crate::moves::{Moves, contested, is_between};
+use crate::moves::{Moves, impossible, is_between};
 
 /// What must survive a crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,7 +227,7 @@ impl Fence {
     }
 
     fn judge(&self, switchover: &Switchover) -> Verdict {
-        if let Some(error) = self.impossible(&switchover.desired) {
+        if let Some(error) = impossible(&switchover.desired, self.ports) {
             return Verdict::Refuse(NotSwitched::Impossible { error });
         }
         let Some(promised) = &self.record.promised else {
@@ -248,15 +248,6 @@ impl Fence {
         } else {
             Verdict::LookAgain(Why::Unfinished)
         }
-    }
-
-    fn impossible(&self, circuits: &CircuitSet) -> Option<String> {
-        let last = self.ports;
-        let mut ports = circuits.iter().flat_map(Circuit::ports);
-        let beyond = ports.find(|port| !(1..=last).contains(&port.0));
-        let beyond = beyond.map(|port| format!("no port {port}, only 1 to {last}"));
-        let twice = || contested(circuits).map(|port| format!("port {port} is in two circuits"));
-        beyond.or_else(twice)
     }
 
     fn begin(&mut self, why: Why, found: CircuitSet) {

@@ -49,6 +49,20 @@ pub fn contested(circuits: &CircuitSet) -> Option<PortId> {
     ports.find(|port| !seen.insert(*port))
 }
 
+/// Why no switch with ports from 1 to `last` can hold these circuits, if it cannot.
+pub fn impossible(circuits: &CircuitSet, last: u16) -> Option<String> {
+    let mut ports = circuits.iter().flat_map(Circuit::ports);
+    let beyond = ports.find(|port| !(1..=last).contains(&port.0));
+    let beyond = beyond.map(|port| format!("no port {port}, only 1 to {last}"));
+    let to_itself = || {
+        let mut loops = circuits.iter().map(Circuit::ports);
+        let found = loops.find(|[one, other]| one == other);
+        found.map(|[port, _]| format!("a circuit connects port {port} to itself"))
+    };
+    let twice = || contested(circuits).map(|port| format!("port {port} is in two circuits"));
+    beyond.or_else(to_itself).or_else(twice)
+}
+
 /// Whether a device with these circuits may have been stopped on the way: it holds nothing but what
 /// it held or should hold, and still all that stays.
 pub fn is_between(found: &CircuitSet, expected: &CircuitSet, desired: &CircuitSet) -> bool {
@@ -86,6 +100,16 @@ mod tests {
         assert_eq!(contested(&circuits(&[(1, 5), (2, 6)])), None);
         assert_eq!(contested(&circuits(&[(1, 5), (5, 6)])), Some(PortId(5)));
         assert_eq!(contested(&circuits(&[(4, 4)])), Some(PortId(4)));
+    }
+
+    #[test]
+    fn impossible_circuits_are_named() {
+        let said = |ports: &[(u16, u16)]| impossible(&circuits(ports), 10).unwrap_or_default();
+        assert_eq!(said(&[(2, 3), (4, 10)]), "");
+        assert_eq!(said(&[(2, 3), (2, 5)]), "port 2 is in two circuits");
+        assert_eq!(said(&[(2, 99)]), "no port 99, only 1 to 10");
+        assert_eq!(said(&[(0, 3)]), "no port 0, only 1 to 10");
+        assert_eq!(said(&[(3, 3)]), "a circuit connects port 3 to itself");
     }
 
     #[test]

@@ -36,7 +36,9 @@ pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
 pub use log_storage::{Compaction, LogFile, LogStorage};
 pub use replica::{Founding, MAX_PROPOSAL_BYTES, MAX_STATE_BYTES, Proposal, Replica, Status};
-pub use store::{LogError, Opened, Store, Written, discard_compacted, write_compacted};
+pub use store::{
+    LogError, MIN_FREE_BYTES, Opened, Store, Written, discard_compacted, write_compacted,
+};
 pub use timing::Timing;
 pub use wire::{
     Configuration, Entry, EntryContent, FolderId, Kind, MemberId, Message, Snapshot, Step,

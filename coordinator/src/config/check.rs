@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::SystemTime;
 
 use reweave_common::fabric::{Fabric, NicUse};
+use reweave_files::{FileSystem as _, LocalFiles};
 use reweave_link::pki::PkiError;
 use reweave_link::{Identity, Role};
-use reweave_replica::FolderId;
+use reweave_replica::{FolderId, MIN_FREE_BYTES};
 
 use super::{Config, Settings};
 use crate::data::Belonging;
@@ -25,6 +27,10 @@ pub(crate) struct StartState {
     pub(crate) signing: Signing,
     /// A coordinator runs on this data, so it uses the addresses.
     data_is_held: bool,
+    /// Free space for the data, if the file system reports it.
+    free_bytes: Option<u64>,
+    /// Line of the audit log that was changed.
+    audit_damage: Option<String>,
 }
 
 impl Settings {
@@ -87,6 +93,12 @@ fn summary(config: &Config, found: &StartState, listeners: Option<&Listeners>) -
         line("https on", https.value.to_string());
     }
     line("data", config.data.value.display().to_string());
+    if let Some(full) = found.free_bytes.and_then(full_disk) {
+        line("", full);
+    }
+    if let Some(damage) = &found.audit_damage {
+        line("audit log", format!("changed: {damage}"));
+    }
     if found.data_is_held {
         let held = "a coordinator runs on this data, so its ports were not checked";
         line("", held.to_owned());
@@ -108,6 +120,24 @@ fn summary(config: &Config, found: &StartState, listeners: Option<&Listeners>) -
         }
     }
     text
+}
+
+/// Words for a disk on which a coordinator starts, and decides nothing.
+fn full_disk(free_bytes: u64) -> Option<String> {
+    let mib = |bytes: u64| bytes >> 20;
+    (free_bytes < MIN_FREE_BYTES).then(|| {
+        format!(
+            "the disk is full: {} MiB are free, and without {} MiB nothing is decided",
+            mib(free_bytes),
+            mib(MIN_FREE_BYTES)
+        )
+    })
+}
+
+/// Returns the free space for a folder, which may not exist yet.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let mut folders = folder.ancestors();
+    folders.find_map(|folder| LocalFiles.free_bytes(folder))
 }
 
 /// Counts NICs by use, and the rails of the host with the most.
@@ -173,6 +203,8 @@ impl Config {
             saved_state(saved, &self.data.value).map_err(|error| self.data.wrong(error))?;
         }
         audit::look(&self.data.value).map_err(|error| self.data.wrong(error))?;
+        let audit_damage = audit::damage(&self.data.value);
+        let audit_damage = audit_damage.map_err(|error| self.data.wrong(error))?;
         if let Some(history) = &self.history {
             let there = reweave_history::check(&history.value.url);
             there.map_err(|error| history.wrong(HistoryError::Open(error)))?;
@@ -181,6 +213,8 @@ impl Config {
             identity,
             signing,
             data_is_held: data.is_held,
+            free_bytes: free_bytes(&self.data.value),
+            audit_damage,
         })
     }
 
@@ -306,6 +340,31 @@ mod tests {
             ),
             "{among_others}"
         );
+    }
+
+    /// It would start, and decide nothing.
+    #[test]
+    fn full_disk_is_reported() {
+        let (_folder, settings) = settings(2 * ONE_HOUR, "");
+        let config = settings.read().unwrap();
+        let found = config.look().unwrap();
+        assert!(
+            found.free_bytes.is_some(),
+            "the data folder is not there yet"
+        );
+        let describe = |free_bytes| {
+            let found = StartState {
+                free_bytes,
+                ..config.look().unwrap()
+            };
+            summary(&config, &found, None)
+        };
+        let full = describe(Some(MIN_FREE_BYTES - 1));
+        let words = "the disk is full: 15 MiB are free, and without 16 MiB nothing is decided";
+        assert!(full.contains(words), "{full}");
+        for roomy in [describe(Some(MIN_FREE_BYTES)), describe(None)] {
+            assert!(!roomy.contains("disk is full"), "{roomy}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use reweave_common::error::error_chain;
 use reweave_common::member::Member;
 use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::{Channel, LinkError, Session, TokenBucket};
+use reweave_proto::since_version::response_for_version;
 
 use super::{Ending, member};
 use crate::audit::{self, Who};
@@ -107,6 +108,7 @@ async fn answer_one(
             context.ask(by, request).await?
         }
     };
+    let response = response_for_version(response, session.version());
     Ok(session.send(Channel::Commands, &response).await?)
 }
 

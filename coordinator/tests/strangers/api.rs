@@ -325,10 +325,20 @@ async fn only_operators_run_maintenance_by_stages() {
     let status = send(&house, "GET", "/api/v1/status", &operator).json();
     assert_eq!(status["maintenance"][0]["name"], "spine0");
     assert_eq!(status["maintenance"][0]["stage"], "draining");
+    let take_over = "/api/v1/maintenance/spine0/take-over";
+    is_problem(
+        &send(&house, "POST", take_over, &viewer),
+        403,
+        "not-allowed",
+    );
+    let taken = send(&house, "POST", take_over, &operator);
+    assert_eq!(taken.code, 204, "{}", taken.body);
     let end = send(&house, "DELETE", spine, &operator);
     assert_eq!(end.code, 204, "{}", end.body);
     let status = send(&house, "GET", "/api/v1/status", &operator).json();
     assert_eq!(status["maintenance"], serde_json::json!([]));
+    let none = send(&house, "POST", take_over, &operator);
+    is_problem(&none, 404, "not-under-maintenance");
 }
 
 #[tokio::test]
@@ -592,4 +602,39 @@ fn mentioned(text: &str) -> Vec<String> {
         own.or_else(|| word.starts_with("/assets/").then(|| word.to_owned()))
     });
     wanted.collect()
+}
+
+#[tokio::test]
+async fn token_scheme_is_case_insensitive() {
+    let house = House::new();
+    let token = operators(&house).await;
+    let code = |scheme: &str| {
+        let header = token.replacen("Bearer ", scheme, 1);
+        send(&house, "GET", "/api/v1/me", &header).code
+    };
+    for scheme in ["Bearer ", "bearer ", "BEARER  "] {
+        assert_eq!(code(scheme), 200, "{scheme}");
+    }
+    for scheme in ["Basic ", "Bearer", ""] {
+        assert_eq!(code(scheme), 401, "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn refused_bodies_name_no_types() {
+    let house = House::new();
+    let token = operators(&house).await;
+    for (method, path) in [
+        ("POST", "/api/v1/plans"),
+        ("PUT", "/api/v1/maintenance/spine0"),
+        ("PATCH", "/api/v1/policy"),
+    ] {
+        for body in ["\"x\"", "7"] {
+            let answer = send_json(&house, method, path, &token, body);
+            is_problem(&answer, 400, "bad-request");
+            let detail = answer.json()["detail"].to_string();
+            let is_plain = detail.contains("expected an object") && !detail.contains("struct");
+            assert!(is_plain, "{method} {path}: {detail}");
+        }
+    }
 }

@@ -303,3 +303,30 @@ fn config_check_writes_nothing() {
     assert_eq!(site.run_with("check", ANY_PORT_SETTINGS).0, 0);
     assert!(!site.path("data").exists());
 }
+
+/// A coordinator goes on, since requests are recorded behind it, and says where the log was changed.
+#[test]
+fn garbled_audit_log_is_reported() {
+    let site = Site::new();
+    let mut first = site.begin("run", ANY_PORT_SETTINGS);
+    let file = until(|| {
+        let mut files = fs::read_dir(site.path("data/audit")).ok()?;
+        let file = files.next()?.ok()?.path();
+        site.path("data/reached").exists().then_some(file)
+    });
+    first.kill().unwrap();
+    first.wait().unwrap();
+    fs::write(&file, "all is well\n").unwrap();
+    let (code, _) = site.run_with("check", ANY_PORT_SETTINGS);
+    let found = site.found();
+    let place = ".jsonl:1: it is no entry: ";
+    assert!(code == 0 && found.contains(place), "{found}");
+    let mut running = site.begin("run", ANY_PORT_SETTINGS);
+    let said = until(|| {
+        let said = fs::read_to_string(site.path("run")).unwrap();
+        said.contains("reweave audit verify").then_some(said)
+    });
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(said.contains(place), "{said}");
+}

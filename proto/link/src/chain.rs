@@ -11,6 +11,7 @@
 use std::fmt::Write;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use thiserror::Error;
 
 use crate::digest::sha256;
@@ -35,9 +36,23 @@ struct ChainFields {
     prev_sha256: String,
 }
 
-/// How a line contradicts those before it.
+/// Every line begins so.
+const LINE_START: &[u8] = b"{\"number\":";
+
+/// Whether a crash cut the line off: the beginning of an entry was written, and perhaps zeros in place of the rest. A
+/// coordinator ends such a line when it starts again.
+fn is_cut_off(line: &[u8]) -> bool {
+    let last = line.iter().rposition(|byte| *byte != 0);
+    let written = &line[..last.map_or(0, |last| last + 1)];
+    let begins = LINE_START.starts_with(written) || written.starts_with(LINE_START);
+    begins && serde_json::from_slice::<IgnoredAny>(written).is_err_and(|error| error.is_eof())
+}
+
+/// How a line contradicts those before it, or that it is none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChainError {
+    #[error("it is no entry: {why}")]
+    NoEntry { why: String },
     #[error("it is the first entry, but refers to an earlier one")]
     Preceded,
     #[error("entries {first} to {last} before it are gone")]
@@ -77,15 +92,19 @@ impl ChainVerifier {
         if line.is_empty() {
             return Ok(());
         }
-        let Ok(ChainFields {
-            number,
-            prev_sha256,
-        }) = serde_json::from_slice(line)
-        else {
-            self.torn_lines += 1;
-            return Ok(());
+        let fields = match serde_json::from_slice::<ChainFields>(line) {
+            Ok(fields) => fields,
+            Err(_) if is_cut_off(line) => {
+                self.torn_lines += 1;
+                return Ok(());
+            }
+            Err(error) => {
+                let why = error.to_string();
+                return Err(ChainError::NoEntry { why });
+            }
         };
-        self.follows(number, &prev_sha256)?;
+        let number = fields.number;
+        self.follows(number, &fields.prev_sha256)?;
         let digest = digest(line);
         self.has_wanted |= self.wanted.as_ref() == Some(&digest);
         self.entries += 1;
@@ -206,6 +225,39 @@ mod tests {
         let mut torn = whole;
         torn.insert(3, "{\"number\":4,\"wh".to_owned());
         assert_eq!(verified(&torn).unwrap().torn_lines(), 1);
+    }
+
+    /// Any part of an entry may be on disk after a crash, and nothing else may.
+    #[test]
+    fn only_cut_entries_are_torn() {
+        let line = lines(1).remove(0);
+        for written in 1..line.len() {
+            for rest in ["", "\0\0"] {
+                let cut = format!("{}{rest}", &line[..written]);
+                let verifier = verified(std::slice::from_ref(&cut)).unwrap();
+                assert_eq!(
+                    (verifier.torn_lines(), verifier.entries()),
+                    (1, 0),
+                    "{cut:?}"
+                );
+            }
+        }
+        assert_eq!(verified(&["\0\0".to_owned()]).unwrap().torn_lines(), 1);
+        let stripped = line.replace("prev_sha256", "prev");
+        for forged in [
+            stripped.as_str(),
+            "{\"number\":2}",
+            "garbage",
+            "{\"who\":\"eve",
+            "\"x",
+            "7",
+        ] {
+            let found = verified(&[forged.to_owned()]).unwrap_err();
+            assert!(
+                matches!(found, ChainError::NoEntry { .. }),
+                "{forged}: {found}"
+            );
+        }
     }
 
     #[test]

@@ -569,6 +569,7 @@ fn refused() -> impl Strategy<Value = Refused> {
         }),
         generation()
             .prop_map(|generation| Refused::NoWayBack(RollbackRefused::NotKept { generation })),
+        rewiring::under_maintenance(),
         policy::refused(),
     ]
 }

@@ -45,16 +45,18 @@ const GOLDEN_1_2: &str = include_str!("../../shapes/1.2.txt");
 const GOLDEN_VERSION: Version = Version { major: 1, minor: 2 };
 
 /// What came with 1.2, in each list of kinds at its end.
-const KINDS_SINCE_1_2: [NewKind; 12] = [
+const KINDS_SINCE_1_2: [NewKind; 14] = [
     ("AgentMessage", "HostReading", "nic_place"),
     ("Request", "Request", "policy"),
     ("Request", "Request", "policy-set"),
     ("Request", "Request", "nics"),
     ("Request", "Request", "traffic"),
     ("Request", "Request", "rail-matrix"),
+    ("Request", "Request", "take-over"),
     ("Response", "Refused", "bad-setting"),
     ("Response", "Refused", "policy-changed"),
     ("Response", "Refused", "setting-in-use"),
+    ("Response", "Refused", "under-maintenance"),
     ("Response", "Response", "policy"),
     ("Response", "Response", "nics"),
     ("Response", "Response", "traffic"),

@@ -43,9 +43,7 @@ impl Ring {
     fn with(mishap: &str) -> Self {
         let ring = Self::up();
         let wish = format!("{{\"mishap\":\"{mishap}\"}}");
-        let json = ["-H", "content-type: application/json", "-d", &wish];
-        let said =
-            ring.curl(&[&["-X", "PUT"], &json[..], &["http://ocs0.mgmt/lab/mishap"]].concat());
+        let said = ring.curl(&["-X", "PUT", "-d", &wish, "http://ocs0.mgmt/lab/mishap"]);
         assert_eq!(said.stdout, "204", "{said:#?}");
         ring
     }

@@ -388,7 +388,10 @@ mod tests {
             link = [{ a = "a", b = "b", gbps = 1, count = 2 }]
         "#;
         let graph = fabric(graph);
-        assert_eq!(graph.link_name(LinkId::from_index(1)), "a-b.1");
+        let second = LinkId::from_index(1);
+        assert_eq!(graph.link_name(second), "a-b.1");
+        let found = ["a-b.1", "b-a.1", "b-a.2"].map(|name| graph.find_link(name));
+        assert_eq!(found, [Some(second), Some(second), None]);
         assert!(graph.links().all(|(link, _)| graph.is_parallel(link)));
         assert!(!fabric(half).is_parallel(LinkId::from_index(1)));
         assert_eq!(graph.link(LinkId::from_index(1)).b.index, 1);

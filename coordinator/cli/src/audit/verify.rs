@@ -19,8 +19,9 @@ const DEFAULT_AUDIT_PATH: &str = "/var/lib/reweave/coordinator/audit";
 
 /// Verify the SHA-256 chain of a coordinator's audit files
 ///
-/// Works without a coordinator. Exits with 1 if a line was changed, added or removed. A truncated end is detected only
-/// with --expect and a digest that was stored elsewhere; `reweave --output json audit` prints digests.
+/// Works without a coordinator. Exits with 1 if a line was changed, added or removed, or is no entry. The beginning of an
+/// entry that a crash cut off is counted. A truncated end is detected only with --expect and a digest that was stored
+/// elsewhere; `reweave --output json audit` prints digests. A coordinator that never led may have no entries.
 #[derive(Debug, Args)]
 pub(super) struct Verify {
     /// Folder with the audit files, or with a copy
@@ -35,9 +36,10 @@ pub(super) struct Verify {
 struct Verified {
     folder: PathBuf,
     entries: u64,
-    first: u64,
-    last: u64,
-    digest: String,
+    /// Of the first and the last entry, and the digest of the last; absent without entries.
+    first: Option<u64>,
+    last: Option<u64>,
+    digest: Option<String>,
     /// Number of lines that a crash cut off.
     torn_lines: u64,
     /// Number of entries that the coordinator could not write.
@@ -51,23 +53,25 @@ impl Verify {
 
     fn verified(&self) -> Result<Verified, CliError> {
         let mut verifier = ChainVerifier::expecting(self.expect.clone());
-        for path in files(&self.folder)? {
-            follow(&mut verifier, &path)?;
+        let files = files(&self.folder)?;
+        for path in &files {
+            follow(&mut verifier, path)?;
         }
         let folder = self.folder.clone();
-        let Some((first, last, digest)) = verifier.range() else {
+        if files.is_empty() {
             return Err(CliError::NothingWritten { folder });
-        };
+        }
         if !verifier.is_as_expected() {
             let digest = self.expect.clone().unwrap_or_default();
             return Err(CliError::NotAmong { folder, digest });
         }
+        let range = verifier.range();
         Ok(Verified {
             folder,
             entries: verifier.entries(),
-            first,
-            last,
-            digest: digest.to_owned(),
+            first: range.map(|(first, ..)| first),
+            last: range.map(|(_, last, _)| last),
+            digest: range.map(|(.., digest)| digest.to_owned()),
             torn_lines: verifier.torn_lines(),
             unwritten: verifier.unwritten(),
         })
@@ -85,14 +89,21 @@ impl Report for Verified {
             unwritten,
             ..
         } = self;
-        page.line(&format!("{entries} entries, {first} to {last}, all intact"));
+        page.line(&match (first, last) {
+            (Some(first), Some(last)) => {
+                format!("{entries} entries, {first} to {last}, all intact")
+            }
+            _ => "no entries: this coordinator has received no request that is recorded".to_owned(),
+        });
         if *torn_lines > 0 {
             page.line(&format!("{torn_lines} lines were cut off by a crash"));
         }
         if *unwritten > 0 {
             page.line(&format!("{unwritten} entries could not be written"));
         }
-        page.line(&format!("digest of the last entry {digest}"));
+        if let Some(digest) = digest {
+            page.line(&format!("digest of the last entry {digest}"));
+        }
     }
 }
 
@@ -175,7 +186,10 @@ mod tests {
     fn first_mismatching_line_is_named() {
         let folder = written();
         let whole = verify(&folder, None).unwrap();
-        assert_eq!((whole.entries, whole.first, whole.last), (6, 1, 6));
+        assert_eq!(
+            (whole.entries, whole.first, whole.last),
+            (6, Some(1), Some(6))
+        );
         let second = folder.path().join("004.jsonl");
         let text = fs::read_to_string(&second).unwrap();
         let (first, rest) = text.split_once('\n').unwrap();
@@ -198,7 +212,7 @@ mod tests {
     fn oldest_file_starts_with_named_entry() {
         let folder = written();
         fs::remove_file(folder.path().join("001.jsonl")).unwrap();
-        assert_eq!(verify(&folder, None).unwrap().first, 4);
+        assert_eq!(verify(&folder, None).unwrap().first, Some(4));
         let oldest = folder.path().join("004.jsonl");
         let text = fs::read_to_string(&oldest).unwrap();
         let (_, rest) = text.split_once('\n').unwrap();
@@ -208,9 +222,55 @@ mod tests {
     }
 
     #[test]
+    fn lines_without_entry_are_named() {
+        let folder = written();
+        let last = folder.path().join("004.jsonl");
+        let text = fs::read_to_string(&last).unwrap();
+        fs::write(&last, format!("{text}{{\"number\":7,\"prev")).unwrap();
+        let cut = verify(&folder, None).unwrap();
+        assert_eq!((cut.entries, cut.torn_lines), (6, 1));
+        for forged in ["all is well", "{\"number\":7,\"who\":\"eve\"}"] {
+            fs::write(&last, format!("{text}{forged}\n")).unwrap();
+            let error = verify(&folder, None).unwrap_err();
+            assert_eq!(error.exit_code(), 1);
+            let message = error.error_chain();
+            assert!(message.contains("004.jsonl:4: it is no entry"), "{message}");
+        }
+        for name in ["001.jsonl", "004.jsonl"] {
+            let file = folder.path().join(name);
+            let text = fs::read_to_string(&file).unwrap();
+            fs::write(&file, text.replace("prev_sha256", "prev")).unwrap();
+        }
+        let error = verify(&folder, None).unwrap_err();
+        assert_eq!(error.exit_code(), 1);
+        let message = error.error_chain();
+        let place = "001.jsonl:1: it is no entry: missing field `prev_sha256`";
+        assert!(message.contains(place), "{message}");
+    }
+
+    /// A follower answers nothing.
+    #[test]
+    fn log_without_entries_is_intact() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("001.jsonl"), "").unwrap();
+        let empty = verify(&folder, None).unwrap();
+        assert_eq!(
+            (empty.entries, empty.first, empty.digest.as_deref()),
+            (0, None, None)
+        );
+        let mut page = Page::default();
+        verify(&folder, None).unwrap().lay_out(&mut page);
+        assert!(page.text.starts_with("no entries"), "{}", page.text);
+        assert_eq!(
+            verify(&folder, Some(ZERO_DIGEST)).unwrap_err().exit_code(),
+            1
+        );
+    }
+
+    #[test]
     fn missing_end_fails_external_digest() {
         let folder = written();
-        let head = verify(&folder, None).unwrap().digest;
+        let head = verify(&folder, None).unwrap().digest.unwrap();
         verify(&folder, Some(&head)).unwrap();
         fs::remove_file(folder.path().join("004.jsonl")).unwrap();
         verify(&folder, None).unwrap();

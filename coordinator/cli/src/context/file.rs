@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use crate::ask::own_folder;
 use crate::error::CliError;
-use crate::kept;
+use crate::out_file;
 
 const FILE_HEAD: &str = "# Written by `reweave context`, which keeps no comments.\n\n";
 
@@ -78,7 +78,7 @@ impl ContextConfig {
     pub(crate) fn write(&self, path: &Path) -> Result<(), CliError> {
         let text = toml::to_string(self).map_err(CliError::Toml)?;
         let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-        let written = made.and_then(|()| kept::write(path, &format!("{FILE_HEAD}{text}")));
+        let written = made.and_then(|()| out_file::overwrite(path, &format!("{FILE_HEAD}{text}")));
         written.map_err(|source| CliError::Write {
             path: path.to_owned(),
             source,

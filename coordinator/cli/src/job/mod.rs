@@ -6,7 +6,7 @@ pub(crate) mod order;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use reweave_common::operator::{Request, Response};
+use reweave_common::operator::{Refused, Request, Response};
 use reweave_formats::hostlist::{HostlistError, unfold};
 use serde::Serialize;
 
@@ -59,7 +59,13 @@ impl Job {
             }
             Self::Thaw(Hosts { hosts }) => {
                 let hosts = hosts.clone();
-                let thawed = hosts_of_job(reach, &Request::Thaw { hosts })?;
+                let request = Request::Thaw {
+                    hosts: hosts.clone(),
+                };
+                let thawed = hosts_of_job(reach, &request).map_err(|error| match error {
+                    CliError::Refused(Refused::NothingToChange) => CliError::NotFrozen { hosts },
+                    other => other,
+                })?;
                 print_report(output, &FreezeAnswer::Thawed(thawed))
             }
         }

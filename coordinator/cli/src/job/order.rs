@@ -82,6 +82,8 @@ pub(crate) struct Phase {
 }
 
 /// End a job: predictions and freezes end, and its pins are removed once its flows have ended
+///
+/// A job that is not registered is no error: schedulers end each job, and some twice. The command says so.
 #[derive(Debug, Args)]
 pub(crate) struct End {
     /// Name of the job
@@ -100,7 +102,7 @@ struct Started<'a> {
     names: Names,
 }
 
-/// Sends an order. Returns the new state of the job; none after its end.
+/// Sends an order. Returns the new state of the job, or the last one of a job that it ends, if that was registered.
 pub(crate) fn send_order(
     coordinator: &mut Coordinator,
     job: &str,
@@ -182,19 +184,33 @@ impl Report for RegisterAnswer<'_> {
 
 impl End {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        send_order(&mut Coordinator::reach(reach)?, &self.job, JobOrder::End)?;
-        print_report(output, &EndedJob { ended: &self.job })
+        let ended = send_order(&mut Coordinator::reach(reach)?, &self.job, JobOrder::End)?;
+        let was_registered = ended.is_some();
+        let ended = &self.job;
+        print_report(
+            output,
+            &EndedJob {
+                ended,
+                was_registered,
+            },
+        )
     }
 }
 
 #[derive(Serialize)]
 struct EndedJob<'e> {
     ended: &'e str,
+    was_registered: bool,
 }
 
 impl Report for EndedJob<'_> {
     fn lay_out(&self, page: &mut Page) {
-        page.line(&format!("{} is over", self.ended));
+        let job = self.ended;
+        page.line(&if self.was_registered {
+            format!("{job} is over")
+        } else {
+            format!("no job {job} is registered: it is over, or never was")
+        });
     }
 }
 

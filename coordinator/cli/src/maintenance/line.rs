@@ -16,12 +16,21 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) struct Line<'r> {
     reach: &'r Reach,
     session: Option<Coordinator>,
+    /// Whether the last request was sent more than once: an earlier one may have been carried out.
+    is_repeated: bool,
 }
 
 impl<'r> Line<'r> {
     pub(super) fn new(reach: &'r Reach) -> Self {
-        let session = None;
-        Self { reach, session }
+        Self {
+            reach,
+            session: None,
+            is_repeated: false,
+        }
+    }
+
+    pub(super) fn is_repeated(&self) -> bool {
+        self.is_repeated
     }
 
     /// Closes the session until the next request.
@@ -31,11 +40,13 @@ impl<'r> Line<'r> {
 
     pub(super) fn ask(&mut self, request: &Request) -> Result<Response, CliError> {
         let end = Instant::now() + RECONNECT_TIMEOUT;
+        self.is_repeated = false;
         loop {
             let answer = self.session().and_then(|session| session.ask(request));
             match answer {
                 Ok(Response::Refused(refused)) => return Err(CliError::Refused(refused)),
                 Err(error) if error.may_pass() && Instant::now() < end => {
+                    self.is_repeated |= error.is_of_the_session();
                     self.hang_up();
                     std::thread::sleep(POLL_INTERVAL);
                 }
@@ -55,6 +66,14 @@ impl<'r> Line<'r> {
     pub(super) fn status(&mut self) -> Result<Status, CliError> {
         match self.ask(&Request::Status)? {
             Response::Status(status) => Ok(*status),
+            other => Err(CliError::unexpected(&other)),
+        }
+    }
+
+    /// Returns the name of the operator who asks.
+    pub(super) fn operator(&mut self) -> Result<String, CliError> {
+        match self.ask(&Request::WhoAmI)? {
+            Response::You(member) => Ok(member.name),
             other => Err(CliError::unexpected(&other)),
         }
     }

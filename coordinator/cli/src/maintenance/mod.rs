@@ -27,8 +27,9 @@ use work::{Report, Work};
 /// Drain a switch, prove that its links are idle, run a command, check health, and return it to traffic
 ///
 /// The command gets the name of the switch in REWEAVE_NODE; its output goes to standard error. After any failure the
-/// switch stays drained and the remedy is printed; a repeated call continues from there. Without a switch, lists nodes
-/// under maintenance.
+/// switch stays drained and the remedy is printed; a repeated call continues from there. A switch that another operator
+/// has under maintenance is refused, and so is a second command beside one that may still run. Without a switch, lists
+/// nodes under maintenance.
 #[derive(Debug, Args)]
 pub(crate) struct Maintenance {
     /// Switch or optical switch
@@ -43,6 +44,9 @@ pub(crate) struct Maintenance {
     /// Apply the changes now, outside the change windows of the policy
     #[arg(long, requires = "node")]
     now: bool,
+    /// Take over the maintenance that another operator, or a command in another shell, has begun
+    #[arg(long, requires = "node")]
+    take_over: bool,
     /// Version that the agent of the switch must have afterwards
     #[arg(long, value_name = "VERSION", requires = "node")]
     expect_version: Option<String>,

@@ -48,29 +48,65 @@ struct Done {
 /// Reason why the maintenance stops.
 struct Stop {
     why: String,
+    aftermath: Aftermath,
+}
+
+/// The state in which a stop leaves the switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aftermath {
     /// Nothing has started: the switch carries its regular traffic.
-    is_untouched: bool,
+    Untouched,
+    /// It is under the maintenance of this operator.
+    Drained,
+    /// It is under the maintenance of another operator, or of another shell.
+    Held,
+    /// It is under no maintenance.
+    Ended,
 }
 
 impl Stop {
     fn drained(why: impl fmt::Display) -> Self {
         Self {
             why: why.to_string(),
-            is_untouched: false,
+            aftermath: Aftermath::Drained,
         }
     }
 
     fn untouched(why: impl fmt::Display) -> Self {
         Self {
-            is_untouched: true,
+            aftermath: Aftermath::Untouched,
             ..Self::drained(why)
+        }
+    }
+
+    fn ended(node: &str) -> Self {
+        let name = node.to_owned();
+        CliError::Refused(Refused::NotUnderMaintenance { name }).into()
+    }
+
+    /// A failure before anything was drained.
+    fn before_drain(error: CliError) -> Self {
+        match Self::from(error) {
+            Self {
+                why,
+                aftermath: Aftermath::Drained,
+            } => Self::untouched(why),
+            other => other,
         }
     }
 }
 
 impl From<CliError> for Stop {
     fn from(error: CliError) -> Self {
-        Self::drained(error.error_chain())
+        let aftermath = match error {
+            CliError::Refused(Refused::UnderMaintenance { .. }) => Aftermath::Held,
+            CliError::Refused(Refused::NotUnderMaintenance { .. }) => Aftermath::Ended,
+            _ => Aftermath::Drained,
+        };
+        Self {
+            aftermath,
+            ..Self::drained(error.error_chain())
+        }
     }
 }
 
@@ -82,6 +118,9 @@ pub(super) struct Work<'w> {
     line: Line<'w>,
     steps: Vec<Done>,
     links: Vec<String>,
+    /// The log has it that the command of this call may run.
+    is_working: bool,
+    has_run: bool,
     /// Reports from before this time are ignored.
     since: Instant,
 }
@@ -94,6 +133,8 @@ impl<'w> Work<'w> {
             line: Line::new(reach),
             steps: Vec::new(),
             links: Vec::new(),
+            is_working: false,
+            has_run: false,
             since: Instant::now(),
         }
     }
@@ -104,8 +145,17 @@ impl<'w> Work<'w> {
         if let Some(version) = &self.asked.expect_version {
             self.expect_an_agent(version)?;
         }
-        let stopped = self.all_steps(found).err();
-        let what_to_do = stopped.as_ref().map(|stop| self.what_to_do(stop));
+        if let Some(found) = found.as_ref().filter(|_| !self.asked.take_over) {
+            self.expect_own(found)?;
+            if found.stage == MaintenanceStage::Working && !self.asked.finish {
+                self.begin()?;
+            }
+        }
+        let stopped = self.all_steps(found.is_some()).err();
+        if let Some(Aftermath::Drained) = stopped.as_ref().map(|stop| stop.aftermath) {
+            self.let_go();
+        }
+        let what_to_do = stopped.as_ref().map(|stop| self.what_to_do(stop.aftermath));
         Ok(Report {
             node: self.node.to_owned(),
             steps: self.steps,
@@ -126,10 +176,25 @@ impl<'w> Work<'w> {
         }
     }
 
-    fn all_steps(&mut self, found: Option<MaintenanceStatus>) -> Step {
-        let is_open = found.is_some_and(|it| it.stage == MaintenanceStage::Working);
+    /// Refuses maintenance of another operator. The coordinator would refuse its next stage, after a wait.
+    fn expect_own(&mut self, found: &MaintenanceStatus) -> Result<(), CliError> {
+        if found.by == self.line.operator()? {
+            return Ok(());
+        }
+        Err(CliError::Refused(Refused::UnderMaintenance {
+            name: found.name.clone(),
+            by: found.by.clone(),
+            stage: found.stage,
+            age_s: found.age_ms / 1000,
+        }))
+    }
+
+    fn all_steps(&mut self, is_under_maintenance: bool) -> Step {
+        if is_under_maintenance && self.asked.take_over {
+            self.step("take it over", Self::take_over)?;
+        }
         if !self.asked.finish {
-            if !is_open {
+            if !self.is_working {
                 self.step("drain", Self::drain)?;
             }
             self.step("prove that it is idle", Self::prove)?;
@@ -138,14 +203,39 @@ impl<'w> Work<'w> {
         self.step("check its health", Self::look)?;
         self.step("return it to traffic", Self::give_back)?;
         self.step("watch it", Self::watch)?;
-        Ok(self.bring(None).map(|_| ())?)
+        self.end()
+    }
+
+    fn take_over(&mut self) -> Step {
+        let name = self.node.to_owned();
+        self.line.ask(&Request::TakeOver { name })?;
+        Ok(())
+    }
+
+    fn end(&mut self) -> Step {
+        match self.bring(None) {
+            // The first of the requests has ended it.
+            Err(CliError::Refused(Refused::NotUnderMaintenance { .. }))
+                if self.line.is_repeated() =>
+            {
+                Ok(())
+            }
+            ended => Ok(ended.map(|_| ())?),
+        }
+    }
+
+    /// Notes in the log that the command runs no more, so that a repeated call may run one.
+    fn let_go(&mut self) {
+        if self.is_working && self.bring(Some(MaintenanceStage::Draining)).is_ok() {
+            self.is_working = false;
+        }
     }
 
     /// Runs one step. The operator sees it, and on an interruption the command that continues.
     fn step(&mut self, name: &'static str, act: impl FnOnce(&mut Self) -> Step) -> Step {
         print_note(&format!("{}: {name}", self.node));
-        let stop = Stop::drained("");
-        parting::leave_word(format!("interrupted: {}", self.what_to_do(&stop)));
+        let what_to_do = self.what_to_do(Aftermath::Drained);
+        parting::leave_word(format!("interrupted: {what_to_do}"));
         let begun = Instant::now();
         act(self)?;
         let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -156,16 +246,32 @@ impl<'w> Work<'w> {
         Ok(())
     }
 
-    fn what_to_do(&self, stop: &Stop) -> String {
+    fn what_to_do(&self, aftermath: Aftermath) -> String {
         let node = self.node;
-        if stop.is_untouched {
-            format!("{node} carries traffic as before; the command did not run")
+        let ran = match (self.asked.finish, self.has_run) {
+            (true, _) => "no command was given",
+            (false, true) => "the command has run",
+            (false, false) => "the command did not run",
+        };
+        let again = if self.is_working {
+            " with --take-over"
         } else {
-            format!(
-                "{node} stays drained; fix the problem, then repeat this command to continue from \
-                 there, or run `reweave maintenance {node} --finish` to return it to traffic \
+            ""
+        };
+        match aftermath {
+            Aftermath::Untouched => format!("{node} carries traffic as before; {ran}"),
+            Aftermath::Held => {
+                format!("{ran}; {node} is left as it is: `reweave maintenance` lists who has it")
+            }
+            Aftermath::Ended => format!(
+                "{ran}; {node} is under no maintenance and may carry traffic: `reweave audit` \
+                 lists who ended it"
+            ),
+            Aftermath::Drained => format!(
+                "{node} stays drained; fix the problem, then repeat this command{again} to continue \
+                 from there, or run `reweave maintenance {node} --finish` to return it to traffic \
                  without a command"
-            )
+            ),
         }
     }
 
@@ -182,7 +288,7 @@ impl<'w> Work<'w> {
 
     fn drain(&mut self) -> Step {
         let answer = self.bring(Some(MaintenanceStage::Draining));
-        let answer = answer.map_err(|error| Stop::untouched(error.error_chain()))?;
+        let answer = answer.map_err(Stop::before_drain)?;
         let Some(record) = self.drained_by(answer)? else {
             return Ok(());
         };
@@ -233,14 +339,40 @@ impl<'w> Work<'w> {
             let mark = status.maintenance.iter().find(|it| it.name == node);
             match mark.map(|mark| &mark.not_empty[..]) {
                 Some([]) => Ok(()),
-                Some(why) => Err(why.join("; ")),
-                None => Err("another operator has ended it".to_owned()),
+                Some(why) => Err(Stop::drained(format!(
+                    "it may still carry traffic: {}",
+                    why.join("; ")
+                ))),
+                None => Err(Stop::ended(node)),
             }
         };
-        let seen = self.line.wait(DRAIN_TIMEOUT, is_empty)?;
-        seen.map_err(|why| Stop::drained(format!("it may still carry traffic: {why}")))?;
-        self.bring(Some(MaintenanceStage::Working))?;
+        self.line.wait(DRAIN_TIMEOUT, is_empty)??;
+        if !self.is_working {
+            self.begin()?;
+        }
         Ok(())
+    }
+
+    /// Notes in the log that a command may run from now on, which only one call can.
+    fn begin(&mut self) -> Result<(), CliError> {
+        let asked = Instant::now();
+        let refused = self.bring(Some(MaintenanceStage::Working)).err();
+        if let Some(error) = refused
+            && !self.is_echo(&error, asked)?
+        {
+            return Err(error);
+        }
+        self.is_working = true;
+        Ok(())
+    }
+
+    /// Whether a repeated request is refused because an earlier one, whose answer was lost, was carried out.
+    fn is_echo(&mut self, error: &CliError, asked: Instant) -> Result<bool, CliError> {
+        let CliError::Refused(Refused::UnderMaintenance { by, age_s, .. }) = error else {
+            return Ok(false);
+        };
+        let is_recent = self.line.is_repeated() && *age_s <= asked.elapsed().as_secs();
+        Ok(is_recent && *by == self.line.operator()?)
     }
 
     fn run_command(&mut self) -> Step {
@@ -255,6 +387,7 @@ impl<'w> Work<'w> {
         let ended = parting::attend(&mut command);
         let ended =
             ended.map_err(|error| Stop::drained(format!("cannot run {program}: {error}")))?;
+        self.has_run = true;
         self.since = Instant::now();
         if ended.success() {
             Ok(())
@@ -265,11 +398,9 @@ impl<'w> Work<'w> {
 
     fn look(&mut self) -> Step {
         let Some(mark) = self.mark()? else {
-            let refused = Refused::NotUnderMaintenance {
-                name: self.node.to_owned(),
-            };
-            return Err(Stop::untouched(refused));
+            return Err(Stop::ended(self.node));
         };
+        self.expect_own(&mark)?;
         self.links = mark.links;
         let since = self.since;
         let patient = patient(self.asked, self.node, &self.links);
@@ -288,6 +419,7 @@ impl<'w> Work<'w> {
     /// Returns the switch to traffic. The coordinator rolls this back if jobs become slower.
     fn give_back(&mut self) -> Step {
         let answer = self.bring(Some(MaintenanceStage::Returning))?;
+        self.is_working = false;
         let record = self.carried_out(answer, self.approval(false))?;
         match record.filter(|record| record.outcome != Outcome::Committed) {
             None => Ok(()),

@@ -47,7 +47,7 @@ pub(crate) const SESSION_COMMANDS: [&str; 51] = [
     "policy set mode=auto",
     "policy reset mode",
     "cluster token h9",
-    "cluster revoke h9",
+    "cluster revoke h9 --force",
     "cluster version",
     "cluster member list",
     "cluster member add c2 10.0.9.2:7331",

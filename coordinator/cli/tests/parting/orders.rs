@@ -177,3 +177,42 @@ async fn nccl_export_follows_rails_of_file() {
         assert_eq!(text(&output.stdout), expected);
     }
 }
+
+/// Schedulers end some jobs twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn end_of_unknown_job_says_so() {
+    let answers = [Response::Registered(vec![])];
+    let (_, output) = played(&["job", "end", "nosuch"], &answers, false).await;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let words = "no job nosuch is registered: it is over, or never was\n";
+    assert_eq!(text(&output.stdout), words);
+    let (_, output) = played(&["job", "end", "train"], &[registered("train")], false).await;
+    assert_eq!(text(&output.stdout), "train is over\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_names_are_bad_input() {
+    let job = "nosuch".to_owned();
+    for (words, answer, message) in [
+        (
+            &["job", "phase", "nosuch", "forward"][..],
+            Response::Refused(Refused::NotRegistered { job }),
+            "error: no job nosuch is registered\n",
+        ),
+        (
+            &["job", "thaw", "h0"],
+            Response::Refused(Refused::NothingToChange),
+            "error: no job on h0 is frozen; `reweave status` lists frozen jobs\n",
+        ),
+        (
+            &["cluster", "revoke", "nosuch"],
+            Response::Status(Box::new(crate::printed::status())),
+            "error: the fabric has no node nosuch: nothing is revoked; `reweave hosts` lists \
+             nodes, --force revokes certificates of any name\n",
+        ),
+    ] {
+        let (_, output) = played(words, &[answer], false).await;
+        assert_eq!(text(&output.stderr), message);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+    }
+}

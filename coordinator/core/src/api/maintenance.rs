@@ -14,7 +14,7 @@ use crate::log::maintenance::Maintenance;
 use crate::plan::drain_routes::LinkIntent;
 use crate::rollout::DecisionContext;
 
-/// Starts or ends maintenance; no stage ends it.
+/// Starts or ends maintenance; no stage ends it. Refused while another operator has the device under maintenance.
 pub(super) fn maintain(
     turn: &mut DecisionContext<'_>,
     principal: String,
@@ -22,25 +22,47 @@ pub(super) fn maintain(
     stage: Option<MaintenanceStage>,
     seen: LeaderView<'_>,
 ) -> Response {
-    let fabric = turn.known.fabric;
-    let place = Device::find(fabric, &name).filter(|place| !is_host(fabric, *place));
-    let Some(place) = place else {
+    let Some(mut work) = Work::find(turn, &name, principal) else {
         return Response::Refused(Refused::NotToMaintain { name });
     };
-    let now = turn.state.maintenance().iter().find(|it| it.place == place);
-    if now.is_none() && stage != Some(MaintenanceStage::Draining) {
-        return Response::Refused(Refused::NotUnderMaintenance { name });
+    match work.now {
+        None if stage != Some(MaintenanceStage::Draining) => {
+            return Response::Refused(Refused::NotUnderMaintenance { name });
+        }
+        Some(held) if !work.may_reach(held, stage) => {
+            return Response::Refused(under_maintenance(turn, held, name));
+        }
+        _ => {}
     }
-    let mut work = Work {
-        place,
-        now,
-        by: principal,
-    };
     match stage {
         Some(MaintenanceStage::Draining) => work.drain(turn),
         Some(MaintenanceStage::Working) => work.begin(turn, seen),
         Some(MaintenanceStage::Returning) => work.give_back(turn),
         None => work.note(turn, None),
+    }
+}
+
+/// Makes the requester the operator of the maintenance. Its stage stays, and so do all routes.
+pub(super) fn take_over(
+    turn: &mut DecisionContext<'_>,
+    principal: String,
+    name: String,
+) -> Response {
+    let Some(work) = Work::find(turn, &name, principal) else {
+        return Response::Refused(Refused::NotToMaintain { name });
+    };
+    match work.now {
+        Some(held) => work.note(turn, Some(held.stage)),
+        None => Response::Refused(Refused::NotUnderMaintenance { name }),
+    }
+}
+
+fn under_maintenance(turn: &DecisionContext<'_>, held: &Maintenance, name: String) -> Refused {
+    Refused::UnderMaintenance {
+        name,
+        by: held.by.to_string(),
+        stage: held.stage,
+        age_s: turn.known.now.since(held.since).as_secs(),
     }
 }
 
@@ -55,7 +77,23 @@ struct Work<'s> {
     by: String,
 }
 
-impl Work<'_> {
+impl<'s> Work<'s> {
+    /// Returns nothing for a name that no switch has.
+    fn find(turn: &DecisionContext<'s>, name: &str, by: String) -> Option<Self> {
+        let (fabric, state) = (turn.known.fabric, turn.state);
+        let place = Device::find(fabric, name).filter(|place| !is_host(fabric, *place))?;
+        let now = state.maintenance().iter().find(|it| it.place == place);
+        Some(Self { place, now, by })
+    }
+
+    /// Whether the requester may change the stage without taking over. The stage `working` is reached once: a command
+    /// may run since then, from another shell of the same operator.
+    fn may_reach(&self, held: &Maintenance, stage: Option<MaintenanceStage>) -> bool {
+        let is_own = held.by == Author::Operator(self.by.clone());
+        let works = Some(MaintenanceStage::Working);
+        is_own && !(stage == works && Some(held.stage) == works)
+    }
+
     fn drain(&mut self, turn: &mut DecisionContext<'_>) -> Response {
         let links = self.place.links(turn.known.fabric);
         let drained = |now: LinkIntent| {

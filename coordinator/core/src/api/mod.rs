@@ -159,6 +159,7 @@ fn response(
         Request::Maintain { name, stage } => {
             maintenance::maintain(turn, principal, name, stage, seen)
         }
+        Request::TakeOver { name } => maintenance::take_over(turn, principal, name),
         Request::Steer { generation, how } => plan_control::steer(turn, principal, generation, how),
         Request::ClusterVersion { minor } => cluster_version::answer(turn, principal, minor, seen),
         Request::Policy => policy::show(turn, seen),

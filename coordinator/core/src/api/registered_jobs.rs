@@ -59,7 +59,7 @@ pub(super) fn tell(
             ring_bits_per_s,
         } => enter(turn, by, job, name, ring_bits_per_s, seen),
         JobOrder::Start { may_change } => start(turn, by, &job, may_change, seen),
-        JobOrder::End => Ok(end(turn, by, job)),
+        JobOrder::End => Ok(end(turn, by, job, seen)),
     };
     answer.unwrap_or_else(Response::Refused)
 }
@@ -176,16 +176,19 @@ fn enter(
 }
 
 /// Ends a job. An unknown job has ended already.
-fn end(turn: &mut DecisionContext<'_>, by: Author, job: String) -> Response {
-    if turn.state.registered().contains_key(&job) {
-        let registration = None;
-        turn.decide(Change::Registered {
-            job,
-            registration,
-            by,
-        });
-    }
-    Response::Registered(Vec::new())
+/// Ends a job, and shows it as it was. To end a job that is not registered changes nothing.
+fn end(turn: &mut DecisionContext<'_>, by: Author, job: String, seen: LeaderView<'_>) -> Response {
+    let Some(ended) = turn.state.registered().get(&job) else {
+        return Response::Registered(Vec::new());
+    };
+    let shown = one(turn, &job, ended, seen);
+    let registration = None;
+    turn.decide(Change::Registered {
+        job,
+        registration,
+        by,
+    });
+    shown
 }
 
 fn start(

@@ -48,10 +48,9 @@ impl Device {
 /// All links that these names stand for.
 pub(crate) fn links(fabric: &Fabric, names: &[String]) -> Result<BTreeSet<LinkId>, Refused> {
     let find = |name: &String| {
-        let mut links = fabric.links().map(|(link, _)| link);
-        let link = links.find(|&link| fabric.link_name(link) == *name);
         let place = || Some(Device::find(fabric, name)?.links(fabric));
-        let found = link.map(|link| BTreeSet::from([link])).or_else(place);
+        let link = fabric.find_link(name).map(|link| BTreeSet::from([link]));
+        let found = link.or_else(place);
         found.ok_or_else(|| Refused::NoSuchLink { name: name.clone() })
     };
     let found: Result<Vec<_>, _> = names.iter().map(find).collect();
@@ -81,6 +80,7 @@ mod tests {
     #[test]
     fn device_name_resolves_to_its_links() {
         assert_eq!(named(&["a-s"]).unwrap(), ["a-s"]);
+        assert_eq!(named(&["s-a"]).unwrap(), ["a-s"], "from its other end");
         assert_eq!(named(&["s", "b-s"]).unwrap(), ["a-s", "b-s"]);
         assert_eq!(named(&["ocs0"]).unwrap(), ["a-b"]);
         assert_eq!(named(&["a"]).unwrap().len(), 2);

@@ -172,17 +172,25 @@ impl Cluster {
 
     /// Sends a request without waiting for the reply.
     pub(crate) fn tell(&mut self, request: Request) {
+        self.tell_as("ada", request);
+    }
+
+    fn tell_as(&mut self, operator: &str, request: Request) {
         let id = self.effects.len() as u64;
         self.handle(Input::Operator {
             id,
-            principal: Member::new(Role::Operator, "ada"),
+            principal: Member::new(Role::Operator, operator),
             request,
         });
     }
 
     pub(crate) fn ask(&mut self, request: Request) -> Response {
+        self.ask_as("ada", request)
+    }
+
+    pub(crate) fn ask_as(&mut self, operator: &str, request: Request) -> Response {
         let id = self.effects.len() as u64;
-        self.tell(request);
+        self.tell_as(operator, request);
         while self.core.is_judging() {
             self.handle(Input::Tick);
         }

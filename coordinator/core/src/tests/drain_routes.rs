@@ -1,5 +1,6 @@
 //! Links that an operator drains.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
@@ -63,6 +64,28 @@ fn drained_link_sheds_flows_until_restored() {
     let held = cluster.network.switches.values();
     assert!(held.map(|it| it.routes.len()).sum::<usize>() == 0);
     cluster.assert_one_generation();
+}
+
+/// By the routes, a link over which nothing is sent is as drained as one that was named.
+#[test]
+fn link_without_use_is_drained_too() {
+    let shown = |mut cluster: Cluster| {
+        cluster.run_for(SETTLE_TIME);
+        drain(&mut cluster, &["leaf0-spine1"]);
+        let links = status(&mut cluster).links.into_iter();
+        let drained = links.filter(|it| it.drained).map(|it| it.hop.link);
+        drained
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
+    // Nothing from leaf1 goes to another leaf than leaf0, and spine1 does not lead there.
+    let two_leaves = Cluster::on(Network::new(3, 4), Mode::Manual);
+    assert_eq!(shown(two_leaves), ["leaf0-spine1", "leaf1-spine1"]);
+    let three_leaves = "kind = \"leaf-spine\"\nleaves = 3\nspines = 3\nhosts_per_leaf = 4\n\
+        host_gbps = 0.2\nuplink_gbps = 0.1";
+    let three_leaves = Cluster::on(Network::of(three_leaves), Mode::Manual);
+    assert_eq!(shown(three_leaves), ["leaf0-spine1"]);
 }
 
 #[test]

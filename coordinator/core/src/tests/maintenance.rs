@@ -1,5 +1,7 @@
 //! Work on a switch: what is drained for it, and what keeps it so.
 
+use std::time::Duration;
+
 use reweave_common::ids::NodeId;
 use reweave_common::operator::{
     MaintenanceStage::{self, Draining, Returning, Working},
@@ -230,6 +232,61 @@ fn impossible_maintenance_is_refused_by_name() {
         assert_eq!(said("spine1", stage), "spine1 is not under maintenance");
     }
     assert!(status(&mut cluster).maintenance.is_empty());
+}
+
+fn held_by(refused: Refused) -> (String, MaintenanceStage, u64) {
+    match refused {
+        Refused::UnderMaintenance {
+            by, stage, age_s, ..
+        } => (by, stage, age_s),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The command of one operator may run, and another one would return the switch to traffic.
+#[test]
+fn maintenance_belongs_to_one_operator() {
+    let mut cluster = cluster();
+    drained(&mut cluster);
+    noted(&bring(&mut cluster, "spine1", Some(Working)));
+    cluster.run_for(Duration::from_secs(25));
+    for stage in [Some(Draining), Some(Working), Some(Returning), None] {
+        let name = "spine1".to_owned();
+        let answer = cluster.ask_as("bob", Request::Maintain { name, stage });
+        let held = held_by(refused(answer));
+        assert_eq!(held, ("ada".to_owned(), Working, 25), "{stage:?}");
+    }
+    let now = under_maintenance(&mut cluster);
+    assert_eq!((now.stage, &now.by[..]), (Working, "ada"));
+    let other_shell = bring(&mut cluster, "spine1", Some(Working));
+    assert_eq!(held_by(refused(other_shell)).0, "ada");
+    let back = planned(bring(&mut cluster, "spine1", Some(Returning)));
+    carry_out(&mut cluster, back);
+    noted(&bring(&mut cluster, "spine1", None));
+}
+
+#[test]
+fn taken_over_maintenance_keeps_its_stage() {
+    let mut cluster = cluster();
+    let take_over = |cluster: &mut Cluster| {
+        let name = "spine1".to_owned();
+        cluster.ask_as("bob", Request::TakeOver { name })
+    };
+    let none = refused(take_over(&mut cluster));
+    assert!(matches!(none, Refused::NotUnderMaintenance { .. }));
+    drained(&mut cluster);
+    noted(&bring(&mut cluster, "spine1", Some(Working)));
+    noted(&take_over(&mut cluster));
+    let now = under_maintenance(&mut cluster);
+    assert_eq!((now.stage, &now.by[..]), (Working, "bob"));
+    assert_eq!(goes_over(&cluster, "spine1"), 0);
+    let loser = refused(bring(&mut cluster, "spine1", Some(Returning)));
+    assert_eq!(held_by(loser).0, "bob");
+    let name = "spine1".to_owned();
+    let stage = Some(Returning);
+    let back = planned(cluster.ask_as("bob", Request::Maintain { name, stage }));
+    carry_out(&mut cluster, back);
+    assert_eq!(goes_over(&cluster, "spine1"), 1);
 }
 
 /// A second device may be under maintenance, but not the last one.

@@ -155,7 +155,10 @@ fn job_start_repairs_and_end_unpins() {
     flows.into_iter().for_each(|flow| cluster.network.end(flow));
     cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(cluster.core.state().ended(), 1, "nothing unasked");
-    tell(&mut cluster, "train", JobOrder::End);
+    let jobs = registered(&mut cluster);
+    let ended = tell(&mut cluster, "train", JobOrder::End);
+    assert_eq!(ended, Response::Registered(jobs));
+    assert_eq!(registered(&mut cluster), []);
     cluster.run_until_ended(2);
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
     assert!(cluster.core.state().in_force().pins.is_empty());

@@ -17,20 +17,21 @@ pub enum LogError {
     },
     #[error(
         "{} is corrupt. A single coordinator needs this file from a backup; a member of a cluster \
-         is removed and added again, with a new number and an empty folder",
+         starts with an empty folder after `reweave cluster member replace NAME`",
         path.display()
     )]
     Unbelievable { path: PathBuf, source: JournalError },
     #[error(
         "{} is gone, and {} shows that this folder was in use. Restore the log; to start without \
-         its decisions, move both files away, and remove and add again a member of a cluster", path.display(), reached.display()
+         its decisions, move both files away, and for a member of a cluster also run `reweave cluster \
+         member replace NAME`", path.display(), reached.display()
     )]
     Gone { path: PathBuf, reached: PathBuf },
     #[error(
         "{} ends with entry {last}, and {} shows that entry {index} was there, or a later vote: its end is \
          lost. A coordinator that leads alone needs the whole file back, or goes on without what is lost \
-         once {} is removed; a member of a cluster is taken out and added again, with a new number and \
-         an empty folder", path.display(), reached.display(), reached.display()
+         once {} is removed; a member of a cluster starts with an empty folder after `reweave cluster \
+         member replace NAME`", path.display(), reached.display(), reached.display()
     )]
     CutBack {
         path: PathBuf,

@@ -23,6 +23,7 @@ pub use error::LogError;
 use error::{failed, is_lack, replace_error};
 use reached::{Reach, Reached, expect_all, expect_none, found};
 use reserve::DiskReserve;
+pub use reserve::MIN_FREE_BYTES;
 
 #[derive(Debug)]
 pub struct Store<D: LogStorage> {

@@ -6,7 +6,7 @@ use reweave_files::FileHandle;
 use super::error::is_lack;
 
 /// With less free space, the disk counts as full.
-const MIN_FREE_BYTES: u64 = 16 << 20;
+pub const MIN_FREE_BYTES: u64 = 16 << 20;
 /// With this much, it counts as usable again: the hysteresis prevents flapping.
 const RESUME_FREE_BYTES: u64 = 2 * MIN_FREE_BYTES;
 /// The space preallocated behind the end of the log, if the file system supports it.

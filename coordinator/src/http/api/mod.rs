@@ -104,6 +104,7 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(steering::resume))
         .routes(routes!(steering::abort))
         .routes(routes!(upkeep::maintain, upkeep::end))
+        .routes(routes!(upkeep::take_over))
         .routes(routes!(upkeep::freeze, upkeep::thaw))
         .routes(routes!(policy::policy, policy::replace, policy::change))
         .routes(routes!(orders::gate))

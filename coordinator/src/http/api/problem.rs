@@ -54,7 +54,7 @@ impl Problem {
 
     /// Returns the problem for an invalid or too large body.
     pub(super) fn bad_body(error: &JsonRejection) -> Self {
-        let (code, detail) = (error.status(), error.body_text());
+        let (code, detail) = (error.status(), without_types(&error.body_text()));
         match code {
             StatusCode::PAYLOAD_TOO_LARGE => Self::new(code, "urn:reweave:too-large", detail),
             _ => Self::bad_request(detail),
@@ -100,6 +100,22 @@ impl Problem {
             detail,
         )
     }
+}
+
+/// The words in which serde refuses a value, without the names of types, which clients do not know.
+fn without_types(words: &str) -> String {
+    const EXPECTATIONS: [(&str, &str); 3] = [
+        ("expected struct ", "expected an object"),
+        ("expected tuple struct ", "expected a list"),
+        ("expected enum ", "expected another value"),
+    ];
+    for (typed, plain) in EXPECTATIONS {
+        if let Some((before, named)) = words.split_once(typed) {
+            let after = named.find(' ').map_or("", |end| &named[end..]);
+            return format!("{before}{plain}{after}");
+        }
+    }
+    words.to_owned()
 }
 
 /// Type of a problem with a job's well-formed but impossible values.
@@ -152,6 +168,7 @@ fn code_and_kind(refused: &Refused) -> (StatusCode, &'static str) {
         Refused::NotUnderMaintenance { .. } => {
             (StatusCode::NOT_FOUND, "urn:reweave:not-under-maintenance")
         }
+        Refused::UnderMaintenance { .. } => (StatusCode::CONFLICT, "urn:reweave:under-maintenance"),
         Refused::OutOfHours { .. } => (StatusCode::CONFLICT, "urn:reweave:out-of-hours"),
         Refused::NoJob { .. } => (StatusCode::NOT_FOUND, "urn:reweave:no-job"),
         Refused::OtherJob { .. } => (StatusCode::CONFLICT, "urn:reweave:other-job"),

@@ -149,8 +149,10 @@ pub(super) struct Ends {
     /// Name or address of the receiving host.
     to: String,
     /// Source port. Together with `port` it also selects a flow that does not exist.
+    #[param(minimum = 1)]
     source_port: Option<u16>,
     /// Destination port.
+    #[param(minimum = 1)]
     port: Option<u16>,
     /// Protocol of the flows.
     protocol: Option<Protocol>,
@@ -174,6 +176,9 @@ pub(super) async fn traces(
     ends: Options<Ends>,
 ) -> ApiResult {
     let ends = options(ends)?;
+    if [ends.source_port, ends.port].contains(&Some(0)) {
+        return Err(Problem::bad_request("ports are 1 to 65535"));
+    }
     let end = |host, port| FlowEnd { host, port };
     let between = Between {
         protocol: ends.protocol,

@@ -24,7 +24,8 @@ pub(super) struct Work {
 /// Starts maintenance of a switch or an optical switch, or moves it to its next stage.
 ///
 /// If routes have to change, the answer has a plan that drains the switch or returns it to traffic. The stage `working`
-/// requires the proof that no traffic passes the switch. For operators.
+/// requires the proof that no traffic passes the switch. 409 while another operator has the switch under maintenance, and
+/// for a second `working`. For operators.
 #[utoipa::path(
     put,
     path = "/maintenance/{name}",
@@ -52,6 +53,21 @@ pub(super) async fn maintain(
     let asked = Request::Maintain { name, stage };
     let planned = Planned::asked(&served, &visitor, asked).await?;
     Ok(document::led_to(planned.generation(), planned))
+}
+
+/// Takes over the maintenance of a switch from the operator who has it.
+///
+/// Its stage stays. Requests of the other operator about it are refused from then on. For operators.
+#[utoipa::path(
+    post,
+    path = "/maintenance/{name}/take-over",
+    params(("name" = String, Path, description = "Name of the switch")),
+    responses((status = 204, description = "The maintenance is the requester's"))
+)]
+pub(super) async fn take_over(served: State<Served>, visitor: Visitor, path: Name) -> ApiResult {
+    let name = name(path)?;
+    Planned::asked(&served, &visitor, Request::TakeOver { name }).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Ends the maintenance of a switch.

@@ -42,8 +42,8 @@ impl Visitor {
 
     fn by_token(headers: &HeaderMap) -> Result<Self, Problem> {
         let value = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
-        let token = value.and_then(|value| value.strip_prefix("Bearer "));
-        let visit: AccessToken = token
+        let visit: AccessToken = value
+            .and_then(token)
             .and_then(|token| token.parse().ok())
             .ok_or_else(Problem::no_token)?;
         Ok(Self::Token(visit.digest()))
@@ -92,6 +92,13 @@ impl Visitor {
             _ => Err(Problem::unexpected()),
         }
     }
+}
+
+/// Returns the token of a scheme `Bearer`, in any case and before any number of spaces (RFC 9110, section 11).
+fn token(credentials: &str) -> Option<&str> {
+    let (scheme, token) = credentials.split_once(' ')?;
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+    is_bearer.then(|| token.trim_start_matches(' '))
 }
 
 /// Whether a request comes from this page. Browsers present a certificate for requests of any page, and a page of

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::operator::{
     Base, FrozenStatus, Joint, Line, MaintenanceStage, MaintenanceStatus, NamedMigration,
-    OpticalStatus, Phase, Ranks, Request, RunningChange, Steering, Tag, Via, Wave, What,
+    OpticalStatus, Phase, Ranks, Refused, Request, RunningChange, Steering, Tag, Via, Wave, What,
 };
 use reweave_common::plan::Generation;
 
@@ -99,7 +99,20 @@ fn stage() -> impl Strategy<Value = MaintenanceStage> {
 
 pub(crate) fn maintain() -> impl Strategy<Value = Request> {
     let parts = (text(), proptest::option::of(stage()));
-    parts.prop_map(|(name, stage)| Request::Maintain { name, stage })
+    prop_oneof![
+        parts.prop_map(|(name, stage)| Request::Maintain { name, stage }),
+        text().prop_map(|name| Request::TakeOver { name }),
+    ]
+}
+
+pub(crate) fn under_maintenance() -> impl Strategy<Value = Refused> {
+    let parts = (text(), text(), stage(), any::<u64>());
+    parts.prop_map(|(name, by, stage, age_s)| Refused::UnderMaintenance {
+        name,
+        by,
+        stage,
+        age_s,
+    })
 }
 
 pub(crate) fn maintenance() -> impl Strategy<Value = MaintenanceStatus> {

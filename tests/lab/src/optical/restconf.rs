@@ -4,6 +4,7 @@ use std::future::pending;
 
 use axum::Json;
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -104,7 +105,11 @@ struct Wish {
     mishap: Option<Mishap>,
 }
 
-async fn set_mishap(State(device): State<Device>, Json(wish): Json<Wish>) -> StatusCode {
+/// Takes JSON of any content type, as `curl -d` sends it.
+async fn set_mishap(State(device): State<Device>, body: Bytes) -> StatusCode {
+    let Ok(wish) = serde_json::from_slice::<Wish>(&body) else {
+        return StatusCode::BAD_REQUEST;
+    };
     device.set_mishap(wish.mishap);
     StatusCode::NO_CONTENT
 }
@@ -116,11 +121,13 @@ struct Dirt {
     db: f64,
 }
 
-async fn set_loss(State(device): State<Device>, Json(dirt): Json<Dirt>) -> StatusCode {
-    let Some(loss) = Loss::from_db(dirt.db) else {
+async fn set_loss(State(device): State<Device>, body: Bytes) -> StatusCode {
+    let dirt = serde_json::from_slice::<Dirt>(&body).ok();
+    let found = dirt.and_then(|dirt| Some((dirt.port, Loss::from_db(dirt.db)?)));
+    let Some((port, loss)) = found else {
         return StatusCode::BAD_REQUEST;
     };
-    match device.set_loss(dirt.port, loss) {
+    match device.set_loss(port, loss) {
         Ok(()) => StatusCode::NO_CONTENT,
         Err(error) => {
             eprintln!("error: {error}");

@@ -91,7 +91,7 @@ fn between(
 
 fn named(fabric: &Fabric, [from, to]: [NodeId; 2], name: &str) -> Option<LinkId> {
     let mut between = fabric.links_between(from, to);
-    between.find(|&link| fabric.link_name(link) == name)
+    between.find(|&link| fabric.is_link_called(link, name))
 }
 
 impl Passage {
