@@ -11,7 +11,7 @@ use reweave_replica::{FolderId, LogError, Saved};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::replication::{self, Opened};
+use crate::replication::{self, Opened, REMOVED_FILE};
 
 #[derive(Debug, Error)]
 pub(crate) enum DataError {
@@ -44,6 +44,11 @@ pub(crate) enum DataError {
         theirs: String,
         ours: String,
     },
+    #[error(
+        "{} is of a coordinator that was removed from the cluster, and its number never returns. To bring {name} back, run \
+         `reweave cluster member add {name} ADDRESS:PORT` and start it with an empty data folder", folder.display()
+    )]
+    Removed { folder: PathBuf, name: String },
     #[error("cannot {what} {}", path.display())]
     Name {
         what: &'static str,
@@ -69,6 +74,7 @@ impl DataError {
             | Self::OtherFabric { .. }
             | Self::OtherMember { .. }
             | Self::OtherVersion { .. }
+            | Self::Removed { .. }
             | Self::NoFolder { .. }
             | Self::NoName { .. } => true,
             Self::Log(error) => error.is_bad_input(),
@@ -119,6 +125,12 @@ pub(crate) fn look(folder: &Path, ours: &Belonging) -> Result<Looked, DataError>
     let saved = replication::look(&log_in(folder))?;
     if let Some(saved) = &saved {
         check(folder, ours, saved)?;
+        if folder.join(REMOVED_FILE).exists() {
+            return Err(DataError::Removed {
+                folder: folder.to_owned(),
+                name: ours.name.clone(),
+            });
+        }
     }
     Ok(Looked { saved, is_held })
 }
@@ -189,20 +201,26 @@ impl Folder {
         ours: &Belonging,
         beginning: Option<Saved>,
     ) -> Result<Data, DataError> {
+        let is_new = beginning.is_some();
         let opened = replication::open(&self.log(), beginning)?;
         let theirs = check(self.0.path(), ours, &opened.saved)?;
-        let name = self.name();
-        match fs::remove_file(&name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("remove", &name)(error));
-            }
-            _ => {}
+        remove(&self.name())?;
+        // Of an earlier log.
+        if is_new {
+            remove(&self.0.path().join(REMOVED_FILE))?;
         }
         Ok(Data {
             opened,
             id: theirs.folder,
             folder: self,
         })
+    }
+}
+
+fn remove(path: &Path) -> Result<(), DataError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        _ => Ok(()),
     }
 }
 
@@ -326,6 +344,27 @@ mod tests {
         let other = open(folder.path(), &other).unwrap_err();
         assert!(other.is_bad_input(), "{other}");
         assert!(other.to_string().contains("coordinator \"c1\""), "{other}");
+    }
+
+    #[test]
+    fn folder_of_removed_member_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let ours = belonging("a", 2);
+        let path = |file: &str| scratch.path().join(file);
+        drop(open(scratch.path(), &ours).unwrap());
+        look(scratch.path(), &ours).unwrap();
+        fs::write(path(REMOVED_FILE), "1\n").unwrap();
+        let refused = look(scratch.path(), &ours).unwrap_err();
+        assert!(refused.is_bad_input(), "{refused}");
+        let remedy = "run `reweave cluster member add c1 ADDRESS:PORT` and start it with an empty";
+        assert!(refused.to_string().contains(remedy), "{refused}");
+        for file in ["log", "reached"] {
+            fs::remove_file(path(file)).unwrap();
+        }
+        look(scratch.path(), &ours).unwrap();
+        drop(open(scratch.path(), &ours).unwrap());
+        assert!(!path(REMOVED_FILE).exists(), "it was of another log");
+        look(scratch.path(), &ours).unwrap();
     }
 
     #[test]

@@ -210,6 +210,12 @@ impl Members {
         self.removed.contains(name)
     }
 
+    /// Whether a coordinator with this number and name is no member any longer. A number that was given never returns.
+    pub fn was_removed(&self, id: MemberId, name: &str) -> bool {
+        let was_given = (MemberId(1)..=self.last).contains(&id);
+        !self.of.contains_key(&id) && (was_given || self.is_removed(name))
+    }
+
     /// Whether messages of this number are accepted.
     pub fn hears(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
         match self.of.get(&id) {

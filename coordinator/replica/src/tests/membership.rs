@@ -227,6 +227,7 @@ fn member_number_belongs_to_one_folder() {
     assert_eq!(members.welcome("c9", ours), Welcome::Unknown);
     let unknown = MemberId(9);
     assert!(!members.hears(unknown, "c9", ours) && members.may_be_new(unknown, "c9"));
+    assert!(!members.was_removed(unknown, "c9") && !members.was_removed(id, "c9"));
     assert!(!members.hears(id, "c9", ours), "its number is another's");
     let remove = Change::Remove { id };
     change(&mut room, leader, &remove).unwrap();
@@ -234,6 +235,7 @@ fn member_number_belongs_to_one_folder() {
     let members = room.seats[&leader].replica.members();
     assert!(!members.hears(id, "c4", ours), "it was taken out");
     assert!(!members.may_be_new(unknown, "c4"), "by another number");
+    assert!(members.was_removed(id, "c4") && members.was_removed(unknown, "c4"));
     let id = MemberId(5);
     let again = Change::Add {
         id,
@@ -246,6 +248,11 @@ fn member_number_belongs_to_one_folder() {
     change(&mut room, leader, &again).unwrap();
     let members = room.seats[&leader].replica.members();
     assert!(members.may_be_new(unknown, "c4"), "it was let in again");
+    assert!(
+        members.was_removed(MemberId(4), "c4"),
+        "not by its old number"
+    );
+    assert!(!members.was_removed(id, "c4") && !members.was_removed(unknown, "c4"));
 }
 
 /// It has the name of the member that replaced it.
