@@ -159,7 +159,7 @@ async fn change_members(house: &House, order: MemberOrder) {
 }
 
 /// Says which number its log gives it, as a coordinator does that starts.
-async fn expect_told_of_removal(house: &House, ours: &Identity, number: MemberId) {
+async fn expect_removal_reason(house: &House, ours: &Identity, number: MemberId) {
     let session = soon(house.connect(ours)).await.unwrap();
     write_letter(&session, 6, &number).await;
     let ended = soon(session.closed()).await;
@@ -168,7 +168,7 @@ async fn expect_told_of_removal(house: &House, ours: &Identity, number: MemberId
 
 /// It was away then. A number stays removed when a member of the same name is added.
 #[tokio::test]
-async fn removed_coordinator_is_told_why() {
+async fn removed_coordinator_learns_reason() {
     let house = House::new();
     let c9 = house.member(Role::Coordinator, "c9");
     let add = MemberOrder::Add {
@@ -178,9 +178,9 @@ async fn removed_coordinator_is_told_why() {
     let who = "c9".to_owned();
     change_members(&house, add.clone()).await;
     change_members(&house, MemberOrder::Remove { who }).await;
-    expect_told_of_removal(&house, &c9, MemberId(2)).await;
+    expect_removal_reason(&house, &c9, MemberId(2)).await;
     change_members(&house, add).await;
-    expect_told_of_removal(&house, &c9, MemberId(2)).await;
+    expect_removal_reason(&house, &c9, MemberId(2)).await;
     is_warned_of(&house, "coordinator c9: it was removed from the cluster").await;
 }
 
