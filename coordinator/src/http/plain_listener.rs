@@ -240,8 +240,8 @@ impl PlainConnection {
         done
     }
 
-    /// An error once it is evicted. What its client has sent until then is read first, so that a request is served that
-    /// came in time.
+    /// An error once it is evicted. What a client without a request has sent until then is read first, so that a first
+    /// request is served that came in time. A served client could keep its connection that way, by reading no response.
     fn keep_place(&self, context: &mut Context<'_>) -> io::Result<()> {
         let mut place = lock(&self.arrival.place);
         if let Some(evicted) = &mut place.evicted {
@@ -250,10 +250,10 @@ impl PlainConnection {
             }
             place.evicted = None;
         }
-        if has_unread(&self.stream.stream) {
-            return Ok(());
-        }
         if !place.is_served {
+            if has_unread(&self.stream.stream) {
+                return Ok(());
+            }
             self.arrival.evictions.note(self.arrival.from);
         }
         Err(io::ErrorKind::ConnectionAborted.into())
