@@ -3,6 +3,8 @@
 
 #[path = "trio/policy.rs"]
 mod policy;
+#[path = "trio/removal.rs"]
+mod removal;
 #[path = "trio/schedulers.rs"]
 mod schedulers;
 #[path = "lab/tests/support/timed.rs"]

@@ -11,7 +11,7 @@ use reweave_replica::{FolderId, LogError, Saved};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::replication::{self, Opened};
+use crate::replication::{self, Opened, REMOVED_FILE};
 
 #[derive(Debug, Error)]
 pub(crate) enum DataError {
@@ -31,6 +31,12 @@ pub(crate) enum DataError {
         ours: String,
     },
     #[error(
+        "{} was made for another cluster of the same name: its authority is not that of this certificate. Use the \
+         certificate of that cluster, or a new data folder. If the cluster got a new authority, remove {}",
+        folder.display(), path.display()
+    )]
+    OtherAuthority { folder: PathBuf, path: PathBuf },
+    #[error(
         "{} was made for another fabric: use the fabric file that it was made for, or a new data \
          folder", folder.display()
     )]
@@ -44,6 +50,11 @@ pub(crate) enum DataError {
         theirs: String,
         ours: String,
     },
+    #[error(
+        "{} is of a coordinator that was removed from the cluster, and its number never returns. To bring {name} back, run \
+         `reweave cluster member add {name} ADDRESS:PORT` and start it with an empty data folder", folder.display()
+    )]
+    Removed { folder: PathBuf, name: String },
     #[error("cannot {what} {}", path.display())]
     Name {
         what: &'static str,
@@ -66,9 +77,11 @@ impl DataError {
     pub(crate) fn is_bad_input(&self) -> bool {
         match self {
             Self::OtherCluster { .. }
+            | Self::OtherAuthority { .. }
             | Self::OtherFabric { .. }
             | Self::OtherMember { .. }
             | Self::OtherVersion { .. }
+            | Self::Removed { .. }
             | Self::NoFolder { .. }
             | Self::NoName { .. } => true,
             Self::Log(error) => error.is_bad_input(),
@@ -87,6 +100,10 @@ pub(crate) struct Belonging {
     pub(crate) name: String,
     /// What the other coordinators know the folder by.
     pub(crate) folder: FolderId,
+    /// The SHA-256 of the authority's certificate, in hexadecimal digits. Clusters of one name differ by it. It lies beside the
+    /// log and not in it: earlier builds read the first record of a log exactly.
+    #[serde(skip)]
+    pub(crate) authority: String,
 }
 
 impl Belonging {
@@ -98,6 +115,10 @@ impl Belonging {
 
 fn log_in(folder: &Path) -> PathBuf {
     folder.join("log")
+}
+
+fn authority_in(folder: &Path) -> PathBuf {
+    folder.join("authority")
 }
 
 /// A data folder that was examined.
@@ -119,6 +140,13 @@ pub(crate) fn look(folder: &Path, ours: &Belonging) -> Result<Looked, DataError>
     let saved = replication::look(&log_in(folder))?;
     if let Some(saved) = &saved {
         check(folder, ours, saved)?;
+        knows_authority(folder, ours)?;
+        if folder.join(REMOVED_FILE).exists() {
+            return Err(DataError::Removed {
+                folder: folder.to_owned(),
+                name: ours.name.clone(),
+            });
+        }
     }
     Ok(Looked { saved, is_held })
 }
@@ -183,26 +211,41 @@ impl Folder {
         self.0.path().join("folder")
     }
 
+    fn write_authority(&self, ours: &Belonging) -> Result<(), DataError> {
+        let path = authority_in(self.0.path());
+        let text = format!("{}\n", ours.authority);
+        replace(&path, text.as_bytes()).map_err(failed("write", &path))
+    }
+
     /// `beginning` is what a folder without a log begins with.
     pub(crate) fn open(
         self,
         ours: &Belonging,
         beginning: Option<Saved>,
     ) -> Result<Data, DataError> {
+        // What lies beside a log is there before it. Here it is of an earlier log.
+        if beginning.is_some() {
+            remove(&self.0.path().join(REMOVED_FILE))?;
+            self.write_authority(ours)?;
+        }
         let opened = replication::open(&self.log(), beginning)?;
         let theirs = check(self.0.path(), ours, &opened.saved)?;
-        let name = self.name();
-        match fs::remove_file(&name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("remove", &name)(error));
-            }
-            _ => {}
+        if !knows_authority(self.0.path(), ours)? {
+            self.write_authority(ours)?;
         }
+        remove(&self.name())?;
         Ok(Data {
             opened,
             id: theirs.folder,
             folder: self,
         })
+    }
+}
+
+fn remove(path: &Path) -> Result<(), DataError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        _ => Ok(()),
     }
 }
 
@@ -233,6 +276,20 @@ fn check(folder: &Path, ours: &Belonging, saved: &Saved) -> Result<Belonging, Da
         });
     }
     Ok(theirs)
+}
+
+/// Whether the folder says to which authority its log belongs. A log of an earlier build does not.
+fn knows_authority(folder: &Path, ours: &Belonging) -> Result<bool, DataError> {
+    let path = authority_in(folder);
+    match fs::read_to_string(&path) {
+        Ok(theirs) if theirs.trim_end() == ours.authority => Ok(true),
+        Ok(_) => Err(DataError::OtherAuthority {
+            folder: folder.to_owned(),
+            path,
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(failed("read", &path)(source)),
+    }
 }
 
 /// Its log can be read, and what stands in it is not known here.
@@ -268,6 +325,7 @@ mod tests {
             fabric: format!("kind = \"ideal\"\nhosts = {hosts}\nnic_gbps = 1\n"),
             name: "c1".to_owned(),
             folder: FolderId(7),
+            authority: "aa".to_owned(),
         }
     }
 
@@ -295,6 +353,38 @@ mod tests {
         let mut reworded = belonging("a", 2);
         reworded.fabric.push_str("# the same in other words\n");
         again(&reworded).unwrap();
+    }
+
+    /// Another cluster of the same name has another one.
+    #[test]
+    fn log_belongs_to_one_authority() {
+        let scratch = tempfile::tempdir().unwrap();
+        let ours = belonging("a", 2);
+        let other = Belonging {
+            authority: "bb".to_owned(),
+            ..ours.clone()
+        };
+        let again = |ours: &Belonging| {
+            let held = Folder::lock(scratch.path()).unwrap();
+            held.open(ours, None).map(drop)
+        };
+        drop(open(scratch.path(), &ours).unwrap());
+        for refused in [look(scratch.path(), &other).map(drop), again(&other)] {
+            let refused = refused.unwrap_err();
+            assert!(refused.is_bad_input(), "{refused}");
+            let words = "was made for another cluster of the same name";
+            assert!(refused.to_string().contains(words), "{refused}");
+        }
+        again(&ours).unwrap();
+        // Of an earlier build, or by an operator.
+        fs::remove_file(authority_in(scratch.path())).unwrap();
+        look(scratch.path(), &other).unwrap();
+        again(&other).unwrap();
+        let refused = look(scratch.path(), &ours).unwrap_err();
+        assert!(
+            matches!(refused, DataError::OtherAuthority { .. }),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -326,6 +416,27 @@ mod tests {
         let other = open(folder.path(), &other).unwrap_err();
         assert!(other.is_bad_input(), "{other}");
         assert!(other.to_string().contains("coordinator \"c1\""), "{other}");
+    }
+
+    #[test]
+    fn folder_of_removed_member_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let ours = belonging("a", 2);
+        let path = |file: &str| scratch.path().join(file);
+        drop(open(scratch.path(), &ours).unwrap());
+        look(scratch.path(), &ours).unwrap();
+        fs::write(path(REMOVED_FILE), "1\n").unwrap();
+        let refused = look(scratch.path(), &ours).unwrap_err();
+        assert!(refused.is_bad_input(), "{refused}");
+        let remedy = "run `reweave cluster member add c1 ADDRESS:PORT` and start it with an empty";
+        assert!(refused.to_string().contains(remedy), "{refused}");
+        for file in ["log", "reached"] {
+            fs::remove_file(path(file)).unwrap();
+        }
+        look(scratch.path(), &ours).unwrap();
+        drop(open(scratch.path(), &ours).unwrap());
+        assert!(!path(REMOVED_FILE).exists(), "it was of another log");
+        look(scratch.path(), &ours).unwrap();
     }
 
     #[test]

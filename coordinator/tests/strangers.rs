@@ -10,6 +10,9 @@ mod audit;
 #[path = "strangers/checked.rs"]
 mod checked;
 #[cfg(test)]
+#[path = "strangers/crowd.rs"]
+mod crowd;
+#[cfg(test)]
 #[path = "strangers/described.rs"]
 mod described;
 #[cfg(test)]

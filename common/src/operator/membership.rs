@@ -34,7 +34,7 @@ pub struct CoordinatorStatus {
     pub term: Option<u64>,
     /// Time since it was last heard; absent if it never was, and for the coordinator that answers.
     pub heard_ms: Option<u64>,
-    /// Number of log entries that it still lacks, as far as the leader knows.
+    /// Number of log entries that it still lacks, as far as the leader knows; absent until it has answered this leader.
     pub behind: Option<u64>,
     /// Absent if it is unknown.
     pub build: Option<String>,

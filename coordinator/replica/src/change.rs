@@ -75,6 +75,8 @@ pub enum NoPlace {
     Port,
     Anywhere,
     Many,
+    /// A loopback address, where other members are on other machines.
+    Loopback,
 }
 
 impl fmt::Display for NoPlace {
@@ -83,6 +85,9 @@ impl fmt::Display for NoPlace {
             Self::Port => "has no port that can be connected to",
             Self::Anywhere => "is not the address of one machine: others connect to it",
             Self::Many => "is the address of many machines: others connect to one",
+            Self::Loopback => {
+                "is a loopback address: members on other machines cannot connect to it"
+            }
         })
     }
 }
@@ -105,7 +110,7 @@ pub enum ChangeRefused {
     NotLeading,
     #[error("another membership change is in progress")]
     Busy,
-    #[error("member {0} is still learning; wait until it votes, or remove it first")]
+    #[error("member {0} is still learning; wait until it votes, or replace or remove it first")]
     Learning(MemberId),
     #[error("member {0} has that name")]
     Named(MemberId),
@@ -205,6 +210,12 @@ impl Members {
         self.removed.contains(name)
     }
 
+    /// Whether a coordinator with this number and name is no member any longer. A number that was given never returns.
+    pub fn was_removed(&self, id: MemberId, name: &str) -> bool {
+        let was_given = (MemberId(1)..=self.last).contains(&id);
+        !self.of.contains_key(&id) && (was_given || self.is_removed(name))
+    }
+
     /// Whether messages of this number are accepted.
     pub fn hears(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
         match self.of.get(&id) {
@@ -253,10 +264,12 @@ impl Members {
         if id <= self.last {
             return Some(ChangeRefused::Used(id));
         }
-        if let Some(learner) = self.configuration.learners.first() {
-            return Some(ChangeRefused::Learning(*learner));
-        }
         let old = member.replaces;
+        // A learner that lost its folder can be replaced.
+        let mut learners = self.configuration.learners.iter().copied();
+        if let Some(learner) = learners.find(|id| Some(*id) != old) {
+            return Some(ChangeRefused::Learning(learner));
+        }
         if let Some(unknown) = old.filter(|old| !self.of.contains_key(old)) {
             return Some(ChangeRefused::Unknown(unknown));
         }
@@ -284,6 +297,10 @@ impl Members {
             return Some(ChangeRefused::Nowhere { address, why });
         }
         let mut others = self.of.iter().filter(|&(id, _)| Some(*id) != old);
+        if is_loopback(address) && others.clone().any(|(_, other)| is_elsewhere(other.address)) {
+            let why = NoPlace::Loopback;
+            return Some(ChangeRefused::Nowhere { address, why });
+        }
         let there = others.find(|(_, other)| other.address == address);
         there.map(|(&by, _)| ChangeRefused::Taken { address, by })
     }
@@ -357,6 +374,15 @@ impl Members {
     pub(crate) fn configure(&mut self, state: &ConfState) {
         self.configuration = Configuration::from(state);
     }
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// Whether a member is on a machine of its own, as far as its address says. One that listens everywhere may be on any.
+fn is_elsewhere(address: SocketAddr) -> bool {
+    !is_loopback(address) && !address.ip().to_canonical().is_unspecified()
 }
 
 fn step(kind: ConfChangeType, id: MemberId) -> ConfChangeSingle {

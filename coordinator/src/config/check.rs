@@ -16,6 +16,7 @@ use super::{Config, Settings};
 use crate::data::Belonging;
 use crate::error::CoordinatorError;
 use crate::event_loop::saved_state;
+use crate::hex::hex;
 use crate::history::HistoryError;
 use crate::listeners::Listeners;
 use crate::signing::Signing;
@@ -225,6 +226,7 @@ impl Config {
             fabric: self.fabric_text.clone(),
             name: identity.member().name().to_owned(),
             folder: FolderId::default(),
+            authority: hex(&identity.authority_digest().0),
         }
     }
 

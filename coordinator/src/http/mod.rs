@@ -26,7 +26,6 @@ use crate::config::Config;
 use crate::error::CoordinatorError;
 use crate::intake::Asker;
 use crate::server_context::ServerContext;
-use plain_listener::PlainListener;
 use tls_listener::{Shown, TlsListener};
 
 /// The default address.
@@ -74,11 +73,11 @@ pub(crate) fn what_is_at(place: SocketAddr) -> &'static str {
 pub(crate) async fn beside<T>(listener: Option<&TcpListener>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(twin) = listener.and_then(twin) {
-        let served = axum::serve(PlainListener::to(twin), health::too_early()).into_future();
+        let served = plain_listener::serve(twin, health::too_early(), None);
         tokio::select! {
             done = &mut work => return done,
             // The server must not end before the work.
-            _ = served => {}
+            () = served => {}
         }
     }
     work.await
@@ -111,7 +110,8 @@ pub(crate) fn serve(
         } else {
             health.fallback(far)
         };
-        tokio::spawn(axum::serve(PlainListener::to(listener), routes).into_future());
+        let intake = Some(context.intake.clone());
+        tokio::spawn(plain_listener::serve(listener, routes, intake));
     }
     if let Some(listener) = secure {
         let known = all.into_make_service_with_connect_info::<Shown>();

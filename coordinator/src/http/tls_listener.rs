@@ -134,7 +134,7 @@ impl TlsListener {
             .map_or(Principal::Address(from), Principal::Member);
         let (slot, evicted) = self.connections.acquire_or_evict(principal);
         TlsConnection {
-            stream: IdleTimeout::over(stream, ()),
+            stream: IdleTimeout::over(stream),
             end: Some(Box::pin(end(evicted, card))),
             slot,
             shown: Shown { member, from },
@@ -197,7 +197,7 @@ impl Connected<IncomingStream<'_, TlsListener>> for Shown {
 
 /// Ends when its client is revoked or evicted, or is silent for too long.
 pub(super) struct TlsConnection {
-    stream: IdleTimeout<Stream, ()>,
+    stream: IdleTimeout<Stream>,
     /// None once the end has come.
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     slot: Permit<Principal>,

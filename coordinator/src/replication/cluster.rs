@@ -47,6 +47,11 @@ impl Directory {
         self.pending_members = pending_members;
     }
 
+    /// The number of this coordinator.
+    pub(crate) fn own(&self) -> MemberId {
+        self.own
+    }
+
     pub(crate) fn members(&self) -> &Members {
         &self.members
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use reweave_common::error::error_chain;
 use reweave_common::operator::{MemberOrder, Refused};
+use reweave_link::durable_files::replace;
 use reweave_replica::{
     Applied, Batch, Change, DurableReplica, Effect, FolderId, LogError, MemberId, Members, Message,
     Persisted, ProposalRefused, ReadId, RequestId, Saved, Standing, Status, Timing,
@@ -22,7 +23,7 @@ use super::peer_status::PeerStatus;
 use super::peers::Posts;
 use super::raft_metrics::{RaftCounts, RaftMetrics};
 use super::store::Store;
-use super::{Outcome, ReplicationError};
+use super::{Outcome, REMOVED_FILE, ReplicationError};
 use crate::intake::Intake;
 
 /// What [`Timing`] counts in.
@@ -50,6 +51,10 @@ pub(crate) enum Task {
         members: Members,
     },
     Unreachable(MemberId),
+    /// That member says that this coordinator was removed.
+    Removed {
+        by: MemberId,
+    },
     Propose {
         request: RequestId,
         payload: Vec<u8>,
@@ -312,6 +317,7 @@ impl Engine {
                     .handle_reported_members(by, members);
             }
             Task::Unreachable(peer) => self.durable.replica_mut().handle_unreachable(peer),
+            Task::Removed { by } => self.believe_removal(by)?,
             Task::Propose { request, payload } => self.propose(request, payload),
             Task::Read(read) => {
                 if self.durable.replica_mut().read(read).is_err() {
@@ -341,6 +347,25 @@ impl Engine {
             Task::End => {}
         }
         Ok(())
+    }
+
+    /// The entry that removes this coordinator never comes here: the others send it nothing any more. A member has it from
+    /// its own applied entries, so one is enough.
+    fn believe_removal(&self, by: MemberId) -> Result<(), ReplicationError> {
+        if self.durable.replica().members().of.contains_key(&by) {
+            return Err(self.taken_out());
+        }
+        Ok(())
+    }
+
+    /// The next start learns of it from the folder.
+    fn taken_out(&self) -> ReplicationError {
+        let id = self.durable.replica().id();
+        let path = self.durable.store().folder().join(REMOVED_FILE);
+        if let Err(error) = replace(&path, format!("{id}\n").as_bytes()) {
+            tracing::warn!("cannot write {}: {error}", path.display());
+        }
+        ReplicationError::TakenOut { id }
     }
 
     /// A core would wait for ever for what was refused, and decide nothing else. The next leader decides again.
@@ -421,7 +446,7 @@ impl Engine {
                 self.orders.settle(self.durable.replica());
                 let id = self.durable.replica().id();
                 if !members.of.is_empty() && !members.of.contains_key(&id) {
-                    return Err(ReplicationError::TakenOut { id });
+                    return Err(self.taken_out());
                 }
             }
             Effect::PendingMembers(pending_members) => {

@@ -127,7 +127,10 @@ impl Introduction<'_> {
         let name = self.identity.member().name();
         let said = |answer: &Answer| answers.values().any(|said| said == answer);
         let words = if said(&Answer::Expected) {
-            format!("{name} is about to be admitted")
+            format!(
+                "{name} is about to be admitted: the leader connects to the address that was added for {name}, or {name} to \
+                 the leader if that is one of its [[member]]s"
+            )
         } else if said(&Answer::Unknown) {
             format!(
                 "{name} is not a member: waiting for `reweave cluster member add {name} \

@@ -1,6 +1,8 @@
 //! Operators' requests for membership changes: proposes the change, and answers when it is done.
 
+use reweave_common::member::{self as certified, Role};
 use reweave_common::operator::{MemberOrder, Refused};
+use reweave_proto::name::NameError;
 use reweave_replica::{
     Change, ChangeRefused, Member, MemberId, Members, Replica, Standing, Status,
 };
@@ -23,7 +25,7 @@ impl Orders {
             let _ = reply.send(Ok(status));
             return;
         }
-        let change = change(&status.members, order);
+        let change = certifiable(order).and_then(|()| change(&status.members, order));
         let proposed = change.and_then(|change| match replica.change(&change) {
             Ok(()) => Ok(change),
             Err(refused) => Err(in_words(&refused)),
@@ -90,6 +92,21 @@ fn is_removed(members: &Members, who: &str) -> bool {
         return false;
     }
     members.is_removed(who) || number.is_some_and(|id| (MemberId(1)..=members.last).contains(&id))
+}
+
+/// Checks that a certificate can have the new member's name. Another one would learn for ever, since no coordinator bears it.
+fn certifiable(order: &MemberOrder) -> Result<(), Refused> {
+    let name = match order {
+        MemberOrder::Add { name, .. } => Some(name),
+        MemberOrder::Replace { name, .. } => name.as_ref(),
+        MemberOrder::Remove { .. } => None,
+    };
+    let unsound = name.filter(|name| !certified::Member::new(Role::Coordinator, name).is_sound());
+    unsound.map_or(Ok(()), |name| {
+        Err(Refused::Membership {
+            why: NameError::BadName(name.clone()).to_string(),
+        })
+    })
 }
 
 fn change(members: &Members, order: &MemberOrder) -> Result<Change, Refused> {
@@ -241,6 +258,35 @@ mod tests {
         assert!(!is_agreed(&members, "0") && !is_agreed(&members, ""));
         members.removed.insert("c2".to_owned());
         assert!(!is_agreed(&members, "c2"), "two members have the name");
+    }
+
+    #[test]
+    fn uncertifiable_names_are_refused() {
+        let address = "10.0.0.6:1".parse().unwrap();
+        for name in ["ünïcode", "", "c 4", "../c4"] {
+            let (who, name) = ("c1".to_owned(), name.to_owned());
+            let by = Some(name.clone());
+            let orders = [
+                MemberOrder::Add { name, address },
+                MemberOrder::Replace {
+                    who,
+                    name: by,
+                    address: None,
+                },
+            ];
+            for order in orders {
+                let why = certifiable(&order).unwrap_err().to_string();
+                assert!(why.contains("is not a valid name"), "{why}");
+            }
+        }
+        for name in [None, Some("c4".to_owned())] {
+            let order = MemberOrder::Replace {
+                who: "c1".to_owned(),
+                name,
+                address: None,
+            };
+            assert_eq!(certifiable(&order), Ok(()));
+        }
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub(crate) use peers::{Own, Posts, keep_open};
 pub(crate) use raft_metrics::{RaftCounts, WRITE_BUCKETS_S};
 pub(crate) use store::{Opened, expect_none, look, open};
 
+/// Lies beside the log of a coordinator that was removed: its number never returns.
+pub(crate) const REMOVED_FILE: &str = "removed";
+
 /// What the event loop has to know of the replica.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -61,7 +64,10 @@ pub(crate) enum ReplicationError {
     Start(#[source] StartError),
     #[error("entry {index} was written by a later version of this program: upgrade this program")]
     Unreadable { index: u64 },
-    #[error("this coordinator was removed from the cluster: member {id} no longer exists")]
+    #[error(
+        "this coordinator was removed from the cluster: member {id} no longer exists. To bring it back, run `reweave \
+         cluster member add NAME ADDRESS:PORT` and start it with an empty data folder"
+    )]
     TakenOut { id: MemberId },
     #[error("the log thread has died")]
     Died,

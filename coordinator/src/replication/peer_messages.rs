@@ -10,7 +10,7 @@ use reweave_proto::hello::Version;
 use reweave_proto::message::PeerPart;
 use reweave_proto::parts::{self, MAX_LETTER_BYTES, MAX_SNAPSHOT_LETTER_BYTES, PartAssembler};
 use reweave_proto::since_version::came_with;
-use reweave_replica::{Answer, FolderId, MAX_PROPOSAL_BYTES, MAX_STATE_BYTES, Message};
+use reweave_replica::{Answer, FolderId, MAX_PROPOSAL_BYTES, MAX_STATE_BYTES, MemberId, Message};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
@@ -28,7 +28,7 @@ const _: () = assert!(MAX_STATE_BYTES + MAX_SNAPSHOT_ENVELOPE_BYTES <= MAX_SNAPS
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PeerMessage {
     Replica(Box<Message>),
-    /// Comes first, and again now and then: which folder is behind the name, whether its disk has room
+    /// Comes before all that follows, and again now and then: which folder is behind the name, whether its disk has room
     /// for decisions, and what its clock shows.
     Here {
         folder: FolderId,
@@ -43,6 +43,11 @@ pub(crate) enum PeerMessage {
     /// How long its signer is valid, if it has one; sent to peers of 1.1.
     Signs {
         left_s: Option<u64>,
+    },
+    /// The number that a coordinator with a log has by that; sent first, to peers of 1.2. A coordinator that was removed and
+    /// still has its folder learns so, and its folder is not taken for that of a new member of its name.
+    Number {
+        id: MemberId,
     },
 }
 
@@ -170,7 +175,7 @@ impl From<WireError> for Unheard {
 
 #[cfg(test)]
 mod tests {
-    use reweave_replica::{Entry, EntryContent, Kind, MemberId, Proposal, RequestId};
+    use reweave_replica::{Entry, EntryContent, Kind, Proposal, RequestId};
 
     use super::*;
 

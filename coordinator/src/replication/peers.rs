@@ -12,12 +12,12 @@ use std::time::{Duration, SystemTime};
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_common::time_span::TimeSpan;
-use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
+use reweave_link::{Backoff, Channel, Identity, LinkError, Role, Session, connect};
 use reweave_proto::since_version::came_with;
-use reweave_replica::{Answer, FolderId, Member, MemberId, Message};
+use reweave_replica::{Answer, FolderId, Member, MemberId, Message, Welcome};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{interval, sleep};
+use tokio::time::{Instant, interval, sleep};
 
 use super::cluster::Cluster;
 use super::engine::{Replication, Task};
@@ -30,6 +30,8 @@ const OUTBOX_LENGTH: usize = 256;
 const HELLO_INTERVAL: Duration = Duration::from_secs(10);
 /// The shortest interval between two attempts to reach a peer. The longest is twice that.
 const RECONNECT_INTERVAL: TimeSpan = TimeSpan::from_millis(100);
+/// A peer that ends a session sooner refuses it: the next attempts come less and less often.
+const MIN_SESSION_TIME: Duration = Duration::from_secs(1);
 
 /// Queues of messages to other coordinators.
 #[derive(Debug, Clone, Default)]
@@ -116,14 +118,18 @@ pub(crate) struct Own {
 impl Own {
     /// The messages that introduce this coordinator and its state, as far as the peer's version has them.
     fn introduction(&mut self, session: &Session) -> Vec<PeerMessage> {
-        let disk_is_full = self.cluster.borrow_and_update().disk_is_full;
+        let (id, disk_is_full) = {
+            let cluster = self.cluster.borrow_and_update();
+            (cluster.directory.own(), cluster.disk_is_full)
+        };
+        let number = (session.version() >= came_with(2)).then_some(PeerMessage::Number { id });
         let here = PeerMessage::here(self.folder, disk_is_full);
         let left_s = self.signs_until.map(|until| {
             let left = until.duration_since(SystemTime::now());
             left.unwrap_or_default().as_secs()
         });
         let signs = (session.version() >= came_with(1)).then_some(PeerMessage::Signs { left_s });
-        [Some(here), signs].into_iter().flatten().collect()
+        [number, Some(here), signs].into_iter().flatten().collect()
     }
 }
 
@@ -201,7 +207,9 @@ struct Keeper {
 impl Keeper {
     async fn keep(self, mut peer_messages: mpsc::Receiver<PeerMessage>) {
         let mut reachable = true;
+        let mut backoff = Backoff::default();
         loop {
+            let began = Instant::now();
             let ended = match self.reach().await {
                 Ok(session) => {
                     tracing::info!("coordinator {} is connected", self.member.name);
@@ -213,12 +221,20 @@ impl Keeper {
                 }
                 Err(error) => error,
             };
-            if reachable {
+            if let LinkError::Removed { .. } = ended {
+                self.replication.put(Task::Removed { by: self.id });
+            } else if reachable {
                 tracing::warn!("coordinator {}: {}", self.member.name, error_chain(&ended));
             }
             reachable = false;
             self.replication.put(Task::Unreachable(self.id));
-            sleep(RECONNECT_INTERVAL.scaled(1.0 + rand::random::<f64>()).get()).await;
+            let pause = RECONNECT_INTERVAL.scaled(1.0 + rand::random::<f64>()).get();
+            if is_refusal(&ended) && began.elapsed() < MIN_SESSION_TIME {
+                sleep(pause.max(backoff.next_delay(rand::random()))).await;
+            } else {
+                backoff.reset();
+                sleep(pause).await;
+            }
         }
     }
 
@@ -261,6 +277,10 @@ impl Keeper {
                     Ok(PeerMessage::Answer(Answer::Member { members, .. })) => {
                         reported_members = Some(members);
                     }
+                    Ok(PeerMessage::Answer(Answer::Founding { folder })) => {
+                        self.settle(folder);
+                        continue;
+                    }
                     Ok(_) => continue,
                     // Messages to it go on as long as there is a session.
                     Err(Unheard::Lost | Unheard::NoMessage) => return session.closed().await,
@@ -272,6 +292,19 @@ impl Keeper {
                 self.replication
                     .put_reported_members(self.id, members.clone());
             }
+        }
+    }
+
+    /// Records the folder of a new member that has no log yet, if this coordinator leads. The new member may not know that:
+    /// its settings name the coordinators of some time before.
+    fn settle(&self, folder: FolderId) {
+        let welcome = {
+            let cluster = self.own.cluster.borrow();
+            let members = cluster.directory.members();
+            members.welcome(&self.member.name, folder)
+        };
+        if let Welcome::Expected(id) = welcome {
+            self.replication.put(Task::Settle { id, folder });
         }
     }
 
@@ -330,6 +363,14 @@ impl Keeper {
         session.close("another coordinator was expected").await;
         Err(LinkError::ChannelEnded)
     }
+}
+
+/// Whether the peer has ended the session, or is another one than expected.
+fn is_refusal(ended: &LinkError) -> bool {
+    matches!(
+        ended,
+        LinkError::ClosedByPeer { .. } | LinkError::Removed { .. } | LinkError::ChannelEnded
+    )
 }
 
 async fn send_all(session: &Session, peer_messages: Vec<PeerMessage>) -> Result<(), LinkError> {

@@ -9,7 +9,7 @@ use reweave_common::lock::lock;
 use reweave_common::member::Member;
 use reweave_link::{Channel, Session, TokenBucket};
 use reweave_proto::parts::{MAX_LETTER_BYTES, MAX_SNAPSHOT_LETTER_BYTES};
-use reweave_replica::{Answer, FolderId, Message};
+use reweave_replica::{Answer, FolderId, MemberId, Message};
 
 use super::agent::{skew_us, time_of_day};
 use super::{Reason, member};
@@ -26,6 +26,7 @@ pub(crate) const COORDINATOR_SESSIONS: Bounds = Bounds {
 
 /// The reason is shown to operators only, and not to the peer.
 const REFUSED_REASON: &str = "it has no session here";
+const REMOVED_REASON: &str = "its number belongs to no member";
 const EVICTED_REASON: &str = "session evicted: limit reached";
 
 pub(super) async fn hear(session: Session, context: ServerContext) {
@@ -60,7 +61,10 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
     if let Err(fault) = heard {
         tracing::warn!("coordinator {name}: {}", fault.words());
         context.note_put_out(&session, fault.reason(), fault.words());
-        session.close(REFUSED_REASON).await;
+        match fault {
+            Fault::Removed => session.close_removed(REMOVED_REASON).await,
+            _ => session.close(REFUSED_REASON).await,
+        }
     }
 }
 
@@ -70,8 +74,10 @@ enum Fault {
     NoMessage,
     OtherFolder,
     Unasked,
-    /// The message is in another coordinator's name. A removed member gets this fault as well.
+    /// The message is in another coordinator's name.
     NotItself,
+    /// It was a member, and learns here that it is none any more.
+    Removed,
 }
 
 impl Fault {
@@ -81,13 +87,14 @@ impl Fault {
             Self::OtherFolder => "its data folder changed",
             Self::Unasked => "it sent an unexpected answer",
             Self::NotItself => "it uses a number that is not its own",
+            Self::Removed => "it was removed from the cluster",
         }
     }
 
     fn reason(self) -> Reason {
         match self {
             Self::NoMessage => Reason::Unreadable,
-            Self::NotItself => Reason::NoMember,
+            Self::NotItself | Self::Removed => Reason::NoMember,
             Self::OtherFolder | Self::Unasked => Reason::Other,
         }
     }
@@ -172,6 +179,7 @@ impl Peer<'_> {
                 self.answer(folder).await;
                 Ok(())
             }
+            PeerMessage::Number { id } => self.take_number(id),
             PeerMessage::Replica(message) => self.take_message(*message),
             PeerMessage::Signs { left_s } => {
                 let until = |left_s| SystemTime::now().checked_add(Duration::from_secs(left_s));
@@ -237,6 +245,15 @@ impl Peer<'_> {
         is_own || self.context.cluster.borrow().is_led_by(&own.member.name)
     }
 
+    fn take_number(&self, id: MemberId) -> Result<(), Fault> {
+        let cluster = self.context.cluster.borrow();
+        let members = cluster.directory.members();
+        if members.was_removed(id, &self.session.peer().name) {
+            return Err(Fault::Removed);
+        }
+        Ok(())
+    }
+
     fn take_message(&self, message: Message) -> Result<(), Fault> {
         let (from, name) = (message.from, &self.session.peer().name);
         // The first words went over another stream; this one is as good as lost.
@@ -258,7 +275,7 @@ impl Peer<'_> {
             return Ok(());
         }
         if !hears {
-            return Err(Fault::NotItself);
+            return self.take_number(from).and(Err(Fault::NotItself));
         }
         let condition = Condition {
             skew_us: self.skew_us.load(Ordering::Relaxed),

@@ -204,6 +204,10 @@ fn foreign_data_names_line_and_key() {
          the certificate of that cluster, or a new data folder",
     );
     site.belong("lab", "c1");
+    site.both_refuse_what_was_given(
+        "error: c.toml:3: data: data was made for another cluster of the same name: its authority is \
+         not that of this certificate",
+    );
     let log = site.path("data/log");
     let mut content = fs::read(&log).unwrap();
     content[40] ^= 1;

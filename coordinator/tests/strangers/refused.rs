@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use reweave_common::error::error_chain;
 use reweave_common::member::Member;
-use reweave_common::operator::{Request, Response, Status};
+use reweave_common::operator::{MemberOrder, Request, Response, Status};
 use reweave_link::pki::{AUTHORITY_CERTIFICATE_FILE, Authority, Validity};
 use reweave_link::{Channel, Identity, LinkError, Role, Session};
 use reweave_proto::message::PeerPart;
@@ -151,6 +151,37 @@ async fn non_member_coordinator_is_refused() {
         panic!("it leads no more: {after:?}")
     };
     assert_eq!(after.coordinators[0].term, before.coordinators[0].term);
+}
+
+async fn change_members(house: &House, order: MemberOrder) {
+    let answer = ask(&house.operator().await, &Request::ChangeMembers(order)).await;
+    assert!(matches!(answer, Response::Coordinators(_)), "{answer:?}");
+}
+
+/// Says which number its log gives it, as a coordinator does that starts.
+async fn expect_removal_reason(house: &House, ours: &Identity, number: MemberId) {
+    let session = soon(house.connect(ours)).await.unwrap();
+    write_letter(&session, 6, &number).await;
+    let ended = soon(session.closed()).await;
+    assert!(matches!(ended, LinkError::Removed { .. }), "{ended}");
+}
+
+/// It was away then. A number stays removed when a member of the same name is added.
+#[tokio::test]
+async fn removed_coordinator_learns_reason() {
+    let house = House::new();
+    let c9 = house.member(Role::Coordinator, "c9");
+    let add = MemberOrder::Add {
+        name: "c9".to_owned(),
+        address: "127.0.0.1:9".parse().unwrap(),
+    };
+    let who = "c9".to_owned();
+    change_members(&house, add.clone()).await;
+    change_members(&house, MemberOrder::Remove { who }).await;
+    expect_removal_reason(&house, &c9, MemberId(2)).await;
+    change_members(&house, add).await;
+    expect_removal_reason(&house, &c9, MemberId(2)).await;
+    is_warned_of(&house, "coordinator c9: it was removed from the cluster").await;
 }
 
 /// Each may hold parts of messages, so a coordinator has as many as it needs, and the longest idle one goes.

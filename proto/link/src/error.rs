@@ -9,7 +9,7 @@ use reweave_proto::frame::WireError;
 use reweave_proto::hello::{HelloError, Version};
 use thiserror::Error;
 
-use crate::session::CLOSE_NOT_READY;
+use crate::session::{CLOSE_NOT_READY, CLOSE_REMOVED};
 use crate::transport::IDLE_TIMEOUT;
 use crate::verify::PeerRefusal;
 
@@ -89,6 +89,9 @@ pub enum LinkError {
     /// The peer read nothing of what was sent, so a retry, there or elsewhere, repeats nothing.
     #[error("the other side still starts{}", because(.reason))]
     NotReady { reason: String },
+    /// For coordinators. The other side has it from the log, and no retry changes it.
+    #[error("this side was removed from the cluster{}", because(.reason))]
+    Removed { reason: String },
     /// The peer was admitted and then revoked or removed; the session was closed.
     #[error("the other side is revoked")]
     Denied(#[source] PeerRefusal),
@@ -189,6 +192,8 @@ impl From<ConnectionError> for LinkError {
                 let reason = printable(&String::from_utf8_lossy(&close.reason));
                 if close.error_code == CLOSE_NOT_READY {
                     Self::NotReady { reason }
+                } else if close.error_code == CLOSE_REMOVED {
+                    Self::Removed { reason }
                 } else {
                     Self::ClosedByPeer { reason }
                 }

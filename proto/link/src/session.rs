@@ -31,6 +31,7 @@ pub(crate) const CLOSE_HELLO: VarInt = VarInt::from_u32(1);
 pub(crate) const CLOSE_UNREADABLE: VarInt = VarInt::from_u32(2);
 pub(crate) const CLOSE_REFUSED: VarInt = VarInt::from_u32(3);
 pub(crate) const CLOSE_NOT_READY: VarInt = VarInt::from_u32(4);
+pub(crate) const CLOSE_REMOVED: VarInt = VarInt::from_u32(5);
 
 /// The socket takes a packet at once; a session that the other side has ended sends nothing more.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -405,6 +406,11 @@ impl Session {
     /// [`LinkError::NotReady`], and knows that its messages were not read.
     pub async fn close_not_ready(self, why: &str) {
         self.close_as(CLOSE_NOT_READY, why).await;
+    }
+
+    /// Closes the session of a coordinator that is no member any longer. The other side gets [`LinkError::Removed`].
+    pub async fn close_removed(self, why: &str) {
+        self.close_as(CLOSE_REMOVED, why).await;
     }
 
     async fn close_as(self, code: VarInt, why: &str) {

@@ -7,7 +7,7 @@ mod leading;
 use std::collections::{BTreeMap, VecDeque};
 
 use raft::eraftpb::{ConfState, Snapshot as RaftSnapshot};
-use raft::{RawNode, Ready, StateRole};
+use raft::{Progress, ProgressState, RawNode, Ready, StateRole};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Member, Members};
@@ -95,7 +95,7 @@ pub struct Status {
     pub committed: u64,
     pub last: u64,
     pub members: Members,
-    /// How far each peer has the log, as far as the leader knows.
+    /// How far each peer has the log. A leader knows it of the peers that have answered since its election.
     pub matched: BTreeMap<MemberId, u64>,
 }
 
@@ -243,6 +243,7 @@ impl Replica {
         let raft = &self.node.raft;
         let is_leader = raft.state == StateRole::Leader;
         let matched = raft.prs().iter().filter(|_| is_leader);
+        let matched = matched.filter(|(_, progress)| is_known(progress));
         Status {
             id: self.id(),
             standing: self.reported,
@@ -512,6 +513,12 @@ impl Replica {
         self.effects.push_back(Effect::Membership(members));
         self.report_pending_members();
     }
+}
+
+/// Whether the leader knows how far this peer has the log. After an election it takes all for empty, until they answer; a
+/// peer that gets a snapshot has answered that it is.
+fn is_known(progress: &Progress) -> bool {
+    progress.matched > 0 || progress.state == ProgressState::Snapshot
 }
 
 /// Whether a snapshot can be read; an unreadable one would leave no state.

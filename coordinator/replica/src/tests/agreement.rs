@@ -219,6 +219,28 @@ fn member_with_lost_log_is_refused() {
     assert!(matches!(lost, LostLog { ends: 1, .. }), "{lost}");
 }
 
+/// A new leader takes each peer for empty at first: that is no news of the peer.
+#[test]
+fn unheard_progress_is_not_reported() {
+    let mut room = Room::of(3);
+    let old = room.elect();
+    for number in 0..5 {
+        room.propose(old, &number.to_string());
+    }
+    room.tick(2);
+    room.cut_off.insert(old);
+    let new = room.elect();
+    room.tick(2);
+    let status = room.seats[&new].replica.status();
+    assert_eq!(status.matched.get(&MemberId(old)), None);
+    assert!(status.matched.values().all(|matched| *matched > 5));
+    assert_eq!(status.matched.len(), 2);
+    room.cut_off.clear();
+    room.tick(3);
+    let status = room.seats[&new].replica.status();
+    assert_eq!(status.matched.get(&MemberId(old)), Some(&status.last));
+}
+
 #[test]
 fn resigning_leader_hands_over_without_loss() {
     let mut room = Room::of(3);

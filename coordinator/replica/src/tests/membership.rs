@@ -227,6 +227,7 @@ fn member_number_belongs_to_one_folder() {
     assert_eq!(members.welcome("c9", ours), Welcome::Unknown);
     let unknown = MemberId(9);
     assert!(!members.hears(unknown, "c9", ours) && members.may_be_new(unknown, "c9"));
+    assert!(!members.was_removed(unknown, "c9") && !members.was_removed(id, "c9"));
     assert!(!members.hears(id, "c9", ours), "its number is another's");
     let remove = Change::Remove { id };
     change(&mut room, leader, &remove).unwrap();
@@ -234,6 +235,7 @@ fn member_number_belongs_to_one_folder() {
     let members = room.seats[&leader].replica.members();
     assert!(!members.hears(id, "c4", ours), "it was taken out");
     assert!(!members.may_be_new(unknown, "c4"), "by another number");
+    assert!(members.was_removed(id, "c4") && members.was_removed(unknown, "c4"));
     let id = MemberId(5);
     let again = Change::Add {
         id,
@@ -246,6 +248,11 @@ fn member_number_belongs_to_one_folder() {
     change(&mut room, leader, &again).unwrap();
     let members = room.seats[&leader].replica.members();
     assert!(members.may_be_new(unknown, "c4"), "it was let in again");
+    assert!(
+        members.was_removed(MemberId(4), "c4"),
+        "not by its old number"
+    );
+    assert!(!members.was_removed(id, "c4") && !members.was_removed(unknown, "c4"));
 }
 
 /// It has the name of the member that replaced it.
@@ -381,6 +388,9 @@ fn unreachable_member_address_is_refused() {
         ("224.0.0.1:7332", "is the address of many machines"),
         ("255.255.255.255:7332", "is the address of many machines"),
         ("[ff02::1]:7332", "is the address of many machines"),
+        ("127.0.0.1:7332", "is a loopback address"),
+        ("[::1]:7372", "is a loopback address"),
+        ("[::ffff:127.0.0.1]:7332", "is a loopback address"),
         ("10.0.0.2:7332", "is the address of member 2"),
     ] {
         for replaces in [None, Some(3)] {
@@ -389,6 +399,66 @@ fn unreachable_member_address_is_refused() {
         }
     }
     come("10.0.0.2:7332", Some(2)).unwrap();
+}
+
+/// On one machine, for a trial.
+#[test]
+fn loopback_members_get_loopback_newcomer() {
+    let at = |id: u64, address: &str| Member {
+        address: address.parse().unwrap(),
+        ..member(id)
+    };
+    let founded = |others: [&str; 2]| Members {
+        of: (1..)
+            .map(MemberId)
+            .zip(others.map(|address| at(1, address)))
+            .collect(),
+        last: MemberId(2),
+        ..Members::default()
+    };
+    let add = Change::Add {
+        id: MemberId(3),
+        member: at(3, "127.0.0.1:7373"),
+    };
+    for others in [
+        ["127.0.0.1:7371", "[::1]:7372"],
+        // Of a coordinator that began alone.
+        ["127.0.0.1:7371", "0.0.0.0:7332"],
+    ] {
+        assert_eq!(founded(others).objection(&add), None, "{others:?}");
+    }
+    let others = founded(["127.0.0.1:7371", "10.0.0.2:7332"]);
+    assert!(others.objection(&add).is_some());
+}
+
+/// Its number belongs to the folder that it lost, and it would learn for ever.
+#[test]
+fn learner_without_folder_can_be_replaced() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let newcomer = |id: u64, replaces: Option<u64>| Change::Add {
+        id: MemberId(id),
+        member: Member {
+            replaces: replaces.map(MemberId),
+            ..member(4)
+        },
+    };
+    change(&mut room, leader, &newcomer(4, None)).unwrap();
+    let (id, folder) = (MemberId(4), FolderId(1));
+    change(&mut room, leader, &Change::Settle { id, folder }).unwrap();
+    let refused = change(&mut room, leader, &newcomer(5, None)).unwrap_err();
+    assert_eq!(refused, ChangeRefused::Learning(id));
+    let refused = change(&mut room, leader, &newcomer(5, Some(1))).unwrap_err();
+    assert_eq!(refused, ChangeRefused::Learning(id));
+    change(&mut room, leader, &newcomer(5, Some(4))).unwrap();
+    let members = room.seats[&leader].replica.members();
+    let welcome = members.welcome("c4", FolderId(2));
+    assert_eq!(welcome, Welcome::Expected(MemberId(5)));
+    room.join(5);
+    room.tick(30);
+    assert_eq!(voters(&room, leader), [1, 2, 3, 5]);
+    let members = room.seats[&leader].replica.members();
+    assert!(!members.of.contains_key(&id) && !members.is_removed("c4"));
 }
 
 #[test]

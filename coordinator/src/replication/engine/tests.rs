@@ -125,6 +125,19 @@ fn vouched_number_is_heard_and_answered() {
     assert_eq!(engine.durable.replica().term(), term + 7);
 }
 
+/// The entry that removes it never comes here, and its folder is of no use any more.
+#[test]
+fn member_word_ends_removed_coordinator() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut engine, _queue) = follower(&folder.path().join("log"));
+    let mark = folder.path().join(REMOVED_FILE);
+    engine.take(Task::Removed { by: ADDED_ID }).unwrap();
+    assert!(!mark.exists(), "that is no member");
+    let ended = engine.take(Task::Removed { by: LEADER_ID }).unwrap_err();
+    let is_out = matches!(ended, ReplicationError::TakenOut { id: OWN_ID });
+    assert!(is_out && mark.exists(), "{ended}");
+}
+
 #[test]
 fn snapshot_waits_for_disk_room() {
     let folder = tempfile::tempdir().unwrap();
