@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::env;
-use std::error::Error as _;
+use std::error::Error;
 use std::ffi::OsString;
 use std::num::ParseIntError;
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn below_zero(error: &clap::Error) -> Option<String> {
     let option = text(ContextKind::InvalidArg)?;
     let is_number = error
         .source()
-        .is_some_and(|source| source.is::<ParseIntError>());
+        .is_some_and(<dyn Error + 'static>::is::<ParseIntError>);
     (is_number && value.starts_with('-')).then(|| {
         format!(
             "error: invalid value '{value}' for '{option}': out of range, it is below 0\n\nFor more \
