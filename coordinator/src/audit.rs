@@ -136,7 +136,7 @@ impl Audit {
         let journal = Journal::open(LocalFiles, &folder)?;
         if let Some(damage) = damage(data)? {
             tracing::warn!(
-                "the audit log was changed: {damage}; `reweave audit verify {}` checks all of it",
+                "the audit log was changed: {damage}; `reweave audit verify {}` checks the whole log",
                 folder.display()
             );
         }

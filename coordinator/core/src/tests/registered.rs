@@ -155,7 +155,8 @@ fn job_start_repairs_and_end_unpins() {
     flows.into_iter().for_each(|flow| cluster.network.end(flow));
     cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(cluster.core.state().ended(), 1, "nothing unasked");
-    let jobs = registered(&mut cluster);
+    let mut jobs = registered(&mut cluster);
+    jobs[0].silent_ms = 0;
     let ended = tell(&mut cluster, "train", JobOrder::End);
     assert_eq!(ended, Response::Registered(jobs));
     assert_eq!(registered(&mut cluster), []);
