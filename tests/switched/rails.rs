@@ -27,9 +27,10 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(name, STAGE_NEEDS, drained)]
 }
 
-/// One flow over each rail from one pod to the other.
+/// One flow over each rail from one pod to the other. The two rails of a leaf begin on different uplinks.
 const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h4\"]\n\
-    pairs = [[0, 1]]\nbytes = 400_000\ncompute_ms = 30\niterations = 1_000_000\nrails = true\n";
+    pairs = [[0, 1]]\nbytes = 400_000\ncompute_ms = 30\niterations = 1_000_000\nrails = true\n\
+    paths = \"spread\"\n";
 
 /// A cluster whose coordinator knows the interface and the address of each NIC, as the lab has written them down.
 fn started() -> Stage {

@@ -1,6 +1,7 @@
 //! Flows over TCP: one connection each, with the ports the lab has chosen.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -48,14 +49,11 @@ impl Listeners {
     }
 
     async fn accept_one(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        std::future::poll_fn(|context| {
-            let ready = self
-                .sockets
-                .iter()
-                .map(|socket| socket.poll_accept(context));
-            ready.fold(std::task::Poll::Pending, |found, next| {
-                if found.is_ready() { found } else { next }
-            })
+        poll_fn(|context| {
+            let sockets = self.sockets.iter();
+            let mut accepted = sockets.map(|socket| socket.poll_accept(context));
+            // It stops at the first: a connection that another socket accepts too would be closed.
+            accepted.find(Poll::is_ready).unwrap_or(Poll::Pending)
         })
         .await
     }
@@ -144,4 +142,52 @@ mod offset {
     pub(super) const TOTAL_RETRANS: usize = 100;
     pub(super) const DSACK_DUPS: usize = 216;
     pub(super) const RCV_OOOPACK: usize = 224;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use reweave_common::ids::Rank;
+
+    use super::*;
+
+    /// A connection that is closed unseen is awaited for ever.
+    const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Each begins and ends at addresses of its own, as on rails.
+    fn flow(nth: u8) -> FlowSpec {
+        // A network of the loopback interface for each run.
+        let run = 1 + (std::process::id() % 120) as u8;
+        let [from, to] = [0, 1].map(|host| Ipv4Addr::new(127, run, host, nth + 1));
+        FlowSpec {
+            id: nth.into(),
+            from: Rank::from_index(0),
+            to: Rank::from_index(1),
+            nth: nth.into(),
+            source: SocketAddrV4::new(from, 0xC000),
+            destination: SocketAddrV4::new(to, 5001),
+            burst_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn connections_at_once_are_accepted() {
+        let flows: Vec<_> = (0..8).map(flow).collect();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        let accepted = runtime.block_on(async {
+            let listeners = Listeners::open(flows.iter()).unwrap();
+            let mut senders = Vec::new();
+            for flow in &flows {
+                senders.push(connect(flow).await.unwrap());
+            }
+            let accepted = timeout(TEST_TIMEOUT, listeners.accept_all()).await;
+            let accepted = accepted.expect("no connection is closed unseen").unwrap();
+            let mut accepted: Vec<_> = accepted.into_iter().map(|(flow, _)| flow).collect();
+            accepted.sort_by_key(|flow| flow.id);
+            accepted
+        });
+        assert_eq!(accepted, flows);
+    }
 }
