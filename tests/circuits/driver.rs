@@ -101,8 +101,8 @@ fn leaves_alone(kind: Kind) {
     let bench = Bench::of(kind);
     let unexpected = [&apply(NEIGHBOUR_CIRCUITS)[..], &["--expected", "1-7"]].concat();
     bench.is_refused(&unexpected, 1, "unexpected circuits");
-    bench.is_refused(&apply("1-7,7-2"), 1, "port 7 is in two circuits");
-    bench.is_refused(&apply("1-17"), 1, "no port 17, only 1 to 16");
+    bench.is_refused(&apply("1-7,7-2"), 2, "port 7 is in two circuits");
+    bench.is_refused(&apply("1-17"), 2, "no port 17, only 1 to 16");
     let other = "no optical switch \"ocs1\"; it has ocs0";
     bench.is_refused(&["read", "ocs1"], 2, other);
     bench.is_refused(&["revert", "ocs0"], 2, "no manual move to roll back");
