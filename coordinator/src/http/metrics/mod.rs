@@ -21,7 +21,7 @@ use crate::local_health::LocalHealth;
 use crate::sessions::{ADMITTED_ROLES, Reason};
 use crate::webhooks::DeliveryCounters;
 pub(super) use log::Log;
-use page::{Kind, Page, count};
+use page::{Kind, Page, bytes_per_s, count};
 pub(super) use work::Work;
 
 /// The inputs of a coordinator's metrics.
@@ -185,15 +185,15 @@ fn links(page: &mut Page, status: &Status) {
         f64::from(u8::from(link.up))
     });
     let help = "Load of this direction of the link.";
-    each(page, "reweave_link_rate_bits_per_second", help, |link| {
-        link.rate_bits_per_s.bits_per_s() as f64
+    each(page, "reweave_link_rate_bytes_per_second", help, |link| {
+        bytes_per_s(link.rate_bits_per_s)
     });
     let help = "Capacity of this direction of the link.";
     each(
         page,
-        "reweave_link_capacity_bits_per_second",
+        "reweave_link_capacity_bytes_per_second",
         help,
-        |link| link.capacity_bits_per_s.bits_per_s() as f64,
+        |link| bytes_per_s(link.capacity_bits_per_s),
     );
     let help = "Time since this direction of the link was last reported.";
     each(page, "reweave_link_report_age_seconds", help, |link| {

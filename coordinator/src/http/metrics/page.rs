@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use reweave_common::units::Rate;
+
 #[derive(Default)]
 pub(super) struct Page(pub(super) String);
 
@@ -52,4 +54,9 @@ fn label(name: &str, value: &str) -> String {
 
 pub(super) fn count(number: usize) -> f64 {
     number as f64
+}
+
+/// Prometheus' base unit of data is the byte.
+pub(super) fn bytes_per_s(rate: Rate) -> f64 {
+    rate.bits_per_s() as f64 / 8.0
 }

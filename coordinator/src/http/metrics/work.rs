@@ -6,7 +6,7 @@ use reweave_common::cause::Class;
 use reweave_common::operator::{Finding, Findings, Imbalances, JobStatus, NicStatus};
 
 use super::evenness::imbalances;
-use super::page::{Kind, Page, count};
+use super::page::{Kind, Page, bytes_per_s, count};
 
 /// Maximum number of jobs; of more, those with the highest rate are reported.
 const MAX_JOBS: usize = 100;
@@ -80,8 +80,8 @@ fn jobs(page: &mut Page, jobs: &[JobStatus]) {
         }
     };
     let help = "Total rate of the large flows of a job.";
-    each(page, "reweave_job_rate_bits_per_second", help, |job| {
-        Some(job.rate_bits_per_s.bits_per_s() as f64)
+    each(page, "reweave_job_rate_bytes_per_second", help, |job| {
+        Some(bytes_per_s(job.rate_bits_per_s))
     });
     let help = "Iteration time of a job, if its traffic is periodic.";
     each(page, "reweave_job_iteration_seconds", help, |job| {
@@ -114,16 +114,16 @@ fn nics(page: &mut Page, nics: &[NicStatus]) {
         Some(f64::from(u8::from(nic.up?)))
     });
     let help = "Rate that the NIC sends.";
-    each(page, "reweave_nic_sent_bits_per_second", help, |nic| {
-        Some(nic.sent_bits_per_s?.bits_per_s() as f64)
+    each(page, "reweave_nic_sent_bytes_per_second", help, |nic| {
+        Some(bytes_per_s(nic.sent_bits_per_s?))
     });
     let help = "Rate that the NIC receives.";
-    each(page, "reweave_nic_received_bits_per_second", help, |nic| {
-        Some(nic.received_bits_per_s?.bits_per_s() as f64)
+    each(page, "reweave_nic_received_bytes_per_second", help, |nic| {
+        Some(bytes_per_s(nic.received_bits_per_s?))
     });
     let help = "Capacity of the NIC.";
-    each(page, "reweave_nic_capacity_bits_per_second", help, |nic| {
-        Some(nic.capacity_bits_per_s.bits_per_s() as f64)
+    each(page, "reweave_nic_capacity_bytes_per_second", help, |nic| {
+        Some(bytes_per_s(nic.capacity_bits_per_s))
     });
 }
 
@@ -207,9 +207,9 @@ mod tests {
         let storage = labels("h0-leaf3", "storage");
         let expected = [
             format!("reweave_nic_up{{{training}}} 0"),
-            format!("reweave_nic_sent_bits_per_second{{{training}}} 100"),
-            format!("reweave_nic_capacity_bits_per_second{{{training}}} 400"),
-            format!("reweave_nic_capacity_bits_per_second{{{storage}}} 400"),
+            format!("reweave_nic_sent_bytes_per_second{{{training}}} 12.5"),
+            format!("reweave_nic_capacity_bytes_per_second{{{training}}} 50"),
+            format!("reweave_nic_capacity_bytes_per_second{{{storage}}} 50"),
         ];
         assert_eq!(samples(|page| nics(page, &all)), expected);
     }
