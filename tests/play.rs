@@ -8,7 +8,9 @@ use std::time::Duration;
 use reweave_common::cause::Cause;
 use reweave_common::error::error_chain;
 use reweave_common::operator::{Finding, Phase, Plan, Record, Status};
-use reweave_tests::{Job, Labs, Leadership, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for};
+use reweave_tests::{
+    Job, Labs, Leadership, Progress, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for,
+};
 
 use crate::needs::Need;
 
@@ -153,9 +155,13 @@ pub(crate) fn reaches(job: &mut Job, least_mbps: f64) {
 
 /// The mean rate of the slowest flow over some time from now.
 pub(crate) fn slowest_over(job: &mut Job, duration: Duration) -> f64 {
-    let seen = must(job.watch(duration));
+    slowest_in(&must(job.watch(duration)))
+}
+
+/// The mean rate of the slowest flow in these reports of a job.
+pub(crate) fn slowest_in(seen: &[Progress]) -> f64 {
     let flows = seen.first().map_or(0, |progress| progress.flows.len());
-    assert!(flows > 0, "in {duration:?} the job has reported no flow");
+    assert!(flows > 0, "the job has reported no flow");
     let mean = |flow: usize| {
         let rates = seen.iter().map(|progress| progress.flows[flow].rate_mbps);
         rates.sum::<f64>() / seen.len() as f64

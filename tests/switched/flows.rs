@@ -8,7 +8,7 @@ use reweave_tests::{Job, Leadership, Progress, STAGE_TIMEOUT, Stage, wait_for};
 
 use crate::hashed::deviation_percent;
 use crate::needs::trial;
-use crate::play::{STAGE_NEEDS, WATCH_TIME, begun, ended, must, planned, slowest_over};
+use crate::play::{STAGE_NEEDS, WATCH_TIME, begun, ended, must, planned, slowest_in, slowest_over};
 use crate::scene::{leaf_spine, led, sent_bytes};
 use crate::timed::timed_value;
 
@@ -51,6 +51,7 @@ fn streams(name: &str, bytes: u64, hosts: &str, pairs: &str, paths: &str) -> Str
 struct Figures {
     /// The time from the pins until the victim reached the rate; none if it never did.
     took_ms: Option<f64>,
+    /// Of the victim's rate, as a part of that of a lone flow.
     gain: f64,
     left_percent: f64,
 }
@@ -90,7 +91,8 @@ fn parted() -> Figures {
     must(job.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 30.0
     }));
-    let (before, uneven_percent) = counted(&stage, || slowest_over(&mut job, WATCH_TIME));
+    let lone = &others[0];
+    let (before, uneven_percent) = counted(&stage, || Compared::watch(&mut job, lone));
     assert!(
         (uneven_percent - EXPECTED_UNEVEN_PERCENT).abs() < MAX_EVEN_PERCENT,
         "{uneven_percent}"
@@ -100,7 +102,7 @@ fn parted() -> Figures {
     let count = job.progress().len();
     begun(&stage);
     let pinned_ms = last_before_pins(&stage, &job);
-    let fast = |progress: &Progress| progress.slowest_mbps() >= MIN_GAIN * before;
+    let fast = |progress: &Progress| progress.slowest_mbps() >= MIN_GAIN * before.victim_mbps;
     let _ = job.wait_until("the victim is fast", fast);
     let since = job.progress().split_off(count);
     let took_ms = since
@@ -117,9 +119,10 @@ fn parted() -> Figures {
             left_percent: uneven_percent,
         };
     }
-    let (after, left_percent) = counted(&stage, || slowest_over(&mut job, WATCH_TIME));
+    let (after, left_percent) = counted(&stage, || Compared::watch(&mut job, lone));
     println!(
-        "{uneven_percent:.1} % uneven by counters, then {left_percent:.1}; {:?}",
+        "{uneven_percent:.1} % uneven by counters, then {left_percent:.1}; {:?}; {before:.1?}, then \
+         {after:.1?}",
         spread(&stage)
     );
     for job in others.into_iter().chain([job]) {
@@ -128,8 +131,30 @@ fn parted() -> Figures {
     }
     Figures {
         took_ms,
-        gain: after / before,
+        gain: after.fraction() / before.fraction(),
         left_percent,
+    }
+}
+
+/// What slows the machine slows both.
+#[derive(Debug, Clone, Copy)]
+struct Compared {
+    victim_mbps: f64,
+    /// Of a flow that shares no link.
+    lone_mbps: f64,
+}
+
+impl Compared {
+    fn watch(victim: &mut Job, lone: &Job) -> Self {
+        let count = lone.progress().len();
+        Self {
+            victim_mbps: slowest_over(victim, WATCH_TIME),
+            lone_mbps: slowest_in(&lone.progress()[count..]),
+        }
+    }
+
+    fn fraction(self) -> f64 {
+        self.victim_mbps / self.lone_mbps
     }
 }
 
